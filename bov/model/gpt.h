@@ -1,0 +1,57 @@
+#pragma once
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/pimpl.h>
+
+#include <vector>
+
+#include "bov/attention/rotary.h"
+#include "bov/model/block.h"
+#include "bov/model/gpt_options.h"
+#include "bov/model/smear.h"
+#include "bov/value/bank_of_values.h"
+
+namespace bov {
+
+/// The published GPT (reference forward pass: docs/architecture.md) with any value spec.
+///
+/// Parameter names: `embedding`, `head`, `smear.gate`, `smear.lambda`, `shared_bank.table`, and per block i
+/// `blocks.i.attention.{query,key,output}`, `blocks.i.attention.value.{projection,gamma,alpha,beta,gate}`,
+/// `blocks.i.attention.value.source.bank.table`, `blocks.i.mlp.{up,down}`.
+class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
+ public:
+  explicit GPTImpl(GPTOptions options);
+  void reset() override;
+
+  /// Draws every parameter anew from the default generator, in an order that does not depend on the value spec: two
+  /// variants seeded alike start with equal shared parameters.
+  void reset_parameters();
+
+  /// token_ids [B, T] int64 -> logits [B, T, V], softcapped, float32 (float64 if the model computes in float64).
+  torch::Tensor forward(const torch::Tensor& token_ids);
+
+  /// Final normalised residual stream [B, T, C] in compute dtype, before the head.
+  torch::Tensor hidden_states(const torch::Tensor& token_ids);
+
+  /// Cross-entropy in nats of each target: token_ids, targets [B, T] int64 -> [B, T] float32 (or float64). A target of
+  /// -1 is ignored (its loss is 0). Same value as cross_entropy(forward(token_ids), targets), without keeping the logits.
+  torch::Tensor token_losses(const torch::Tensor& token_ids, const torch::Tensor& targets);
+
+  const GPTOptions& options() const { return options_; }
+  /// Ascending indices of the layers that options().value changes.
+  const std::vector<int64_t>& target_layers() const { return target_layers_; }
+
+  torch::Tensor embedding;               ///< [V, C] table dtype
+  torch::Tensor head;                    ///< [V, C]
+  Smear smear{nullptr};                  ///< empty if options().smear is off
+  BankOfValues shared_bank{nullptr};     ///< empty unless options().value.shared
+  torch::nn::ModuleList blocks{nullptr};
+
+ private:
+  GPTOptions options_;
+  std::vector<int64_t> target_layers_;
+};
+TORCH_MODULE(GPT);
+
+}  // namespace bov

@@ -1,0 +1,129 @@
+# Finds LibTorch and CUDA, and defines:
+#   bov_torch        interface target: the LibTorch libraries, headers and definitions
+#   BOV_HAVE_CUDA    TRUE when the CUDA kernels are built
+#   BOV_TORCH_DIR    the LibTorch folder (holds include/ and lib/)
+#
+# LibTorch is looked for in BOV_TORCH (a libtorch folder or the torch folder of a Python package), then in
+# CMAKE_PREFIX_PATH, then in the active Python, then in the project's .venv.
+
+set(BOV_TORCH "$ENV{BOV_TORCH}" CACHE PATH "LibTorch folder: holds share/cmake/Torch/TorchConfig.cmake")
+
+function(bov_find_torch_dir out)
+  if(BOV_TORCH)
+    if(NOT EXISTS "${BOV_TORCH}/share/cmake/Torch/TorchConfig.cmake")
+      message(FATAL_ERROR "BOV_TORCH is '${BOV_TORCH}', which holds no share/cmake/Torch/TorchConfig.cmake; "
+                          "point it to a LibTorch folder")
+    endif()
+    set(${out} "${BOV_TORCH}" PARENT_SCOPE)
+    return()
+  endif()
+  find_path(BOV_TORCH_CMAKE TorchConfig.cmake PATH_SUFFIXES share/cmake/Torch Torch NO_CACHE)
+  if(BOV_TORCH_CMAKE)
+    cmake_path(SET dir NORMALIZE "${BOV_TORCH_CMAKE}/../../..")
+    set(${out} "${dir}" PARENT_SCOPE)
+    return()
+  endif()
+  foreach(python "$ENV{VIRTUAL_ENV}/bin/python3" "${PROJECT_SOURCE_DIR}/.venv/bin/python3" python3)
+    execute_process(
+      COMMAND ${python} -c "import importlib.util as u; print(list(u.find_spec('torch').submodule_search_locations)[0])"
+      OUTPUT_VARIABLE dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+    if(status EQUAL 0 AND EXISTS "${dir}/share/cmake/Torch/TorchConfig.cmake")
+      set(${out} "${dir}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "LibTorch not found. Run scripts/setup, or set BOV_TORCH or CMAKE_PREFIX_PATH to a LibTorch folder")
+endfunction()
+
+bov_find_torch_dir(BOV_TORCH_DIR)
+cmake_path(NORMAL_PATH BOV_TORCH_DIR)
+file(STRINGS "${BOV_TORCH_DIR}/include/torch/headeronly/version.h" version_lines REGEX "define TORCH_VERSION_M[AI]")
+if(NOT version_lines)
+  file(STRINGS "${BOV_TORCH_DIR}/include/torch/csrc/api/include/torch/version.h" version_lines
+       REGEX "define TORCH_VERSION_M[AI]")
+endif()
+string(REGEX REPLACE ".*TORCH_VERSION_MAJOR ([0-9]+).*TORCH_VERSION_MINOR ([0-9]+).*" "\\1.\\2" BOV_TORCH_VERSION
+                     "${version_lines}")
+if(BOV_TORCH_VERSION VERSION_LESS 2.6)
+  message(FATAL_ERROR "LibTorch in ${BOV_TORCH_DIR} is ${BOV_TORCH_VERSION}; bov needs 2.6 or later")
+endif()
+
+# --- CUDA: the kernels need nvcc and a LibTorch built with CUDA.
+set(BOV_HAVE_CUDA FALSE)
+set(cuda_missing "")
+if(BOV_WITH_CUDA STREQUAL "OFF")
+  set(cuda_missing "BOV_WITH_CUDA is OFF")
+else()
+  if(NOT EXISTS "${BOV_TORCH_DIR}/lib/libtorch_cuda.so")
+    set(cuda_missing "LibTorch is a CPU build")
+  else()
+    find_program(BOV_NVCC nvcc PATHS "$ENV{CUDA_HOME}/bin" /usr/local/cuda/bin)
+    if(NOT BOV_NVCC)
+      set(cuda_missing "nvcc was not found")
+    endif()
+  endif()
+  if(cuda_missing AND BOV_WITH_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "BOV_WITH_CUDA is ON, but ${cuda_missing}")
+  endif()
+endif()
+
+add_library(bov_torch INTERFACE)
+if(NOT cuda_missing)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER "${BOV_NVCC}")
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  endif()
+  set(cuda_architectures ${CMAKE_CUDA_ARCHITECTURES})
+  enable_language(CUDA)
+  # nvcc and the toolkit that CMake finds must be one: Torch's package refuses a mixed pair.
+  cmake_path(GET BOV_NVCC PARENT_PATH nvcc_dir)
+  cmake_path(GET nvcc_dir PARENT_PATH cuda_root)
+  set(CUDAToolkit_ROOT "${cuda_root}")
+  set(CUDA_TOOLKIT_ROOT_DIR "${cuda_root}")
+  # Torch reads its own list and adds global flags; ours are per target, so its additions are removed again.
+  set(TORCH_CUDA_ARCH_LIST "9.0")
+  set(kineto_LIBRARY "${BOV_TORCH_DIR}/lib/libtorch_cpu.so")
+  set(cuda_flags "${CMAKE_CUDA_FLAGS}")
+  find_package(Torch REQUIRED PATHS "${BOV_TORCH_DIR}" NO_DEFAULT_PATH)
+  set(CMAKE_CUDA_FLAGS "${cuda_flags}")
+  set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})
+  set(BOV_HAVE_CUDA TRUE)
+  target_link_libraries(bov_torch INTERFACE ${TORCH_LIBRARIES})
+  message(STATUS "bov: CUDA kernels ON (nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES})")
+else()
+  # Torch's own package demands a CUDA toolkit when the build has CUDA, so the libraries are imported by hand.
+  foreach(lib c10 torch_cpu torch)
+    add_library(bov_imported_${lib} SHARED IMPORTED GLOBAL)
+    set_target_properties(bov_imported_${lib} PROPERTIES IMPORTED_LOCATION "${BOV_TORCH_DIR}/lib/lib${lib}.so")
+  endforeach()
+  target_link_libraries(bov_torch INTERFACE bov_imported_torch bov_imported_torch_cpu bov_imported_c10
+                                            -Wl,--allow-shlib-undefined)
+  target_include_directories(bov_torch SYSTEM INTERFACE "${BOV_TORCH_DIR}/include"
+                                                        "${BOV_TORCH_DIR}/include/torch/csrc/api/include")
+  message(STATUS "bov: CUDA kernels OFF (${cuda_missing}); everything else is built")
+endif()
+list(APPEND CMAKE_BUILD_RPATH "${BOV_TORCH_DIR}/lib")
+list(APPEND CMAKE_INSTALL_RPATH "${BOV_TORCH_DIR}/lib")
+message(STATUS "bov: LibTorch ${BOV_TORCH_VERSION} in ${BOV_TORCH_DIR}")
+
+# The heavy headers are compiled once; targets opt in with bov_use_torch_pch(TARGET).
+file(WRITE "${CMAKE_BINARY_DIR}/bov_pch.cpp" "")
+add_library(bov_pch OBJECT "${CMAKE_BINARY_DIR}/bov_pch.cpp")
+target_link_libraries(bov_pch PRIVATE bov_torch)
+bov_target_defaults(bov_pch)
+target_precompile_headers(bov_pch PRIVATE
+  $<$<COMPILE_LANGUAGE:CXX>:<ATen/ATen.h$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<torch/autograd.h$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<torch/nn/cloneable.h$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<torch/nn/pimpl.h$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<torch/types.h$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<algorithm$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<map$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<optional$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<string$<ANGLE-R>>
+  $<$<COMPILE_LANGUAGE:CXX>:<vector$<ANGLE-R>>)
+function(bov_use_torch_pch target)
+  target_precompile_headers(${target} REUSE_FROM bov_pch)
+endfunction()
