@@ -1,6 +1,8 @@
-# Packages of the experiment program and the tests; libbov itself needs torch alone.
-find_package(Threads REQUIRED)
+# Packages beyond torch. libbov uses the first two inside its sources alone: a program that links libbov needs neither
+# their headers nor their CMake packages.
 find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Threads REQUIRED)
 if(BOV_BUILD_EXPERIMENTS)
   find_package(yaml-cpp REQUIRED)
   if(NOT TARGET yaml-cpp::yaml-cpp)
@@ -8,7 +10,6 @@ if(BOV_BUILD_EXPERIMENTS)
   endif()
   find_package(spdlog REQUIRED)
   find_package(CLI11 REQUIRED)
-  find_package(ZLIB REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 endif()
