@@ -1,0 +1,221 @@
+#include "bov/model/accounting.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bov/value/value_sources.h"
+
+namespace bov {
+namespace {
+
+/// Smear gate over 24 channels and λ.
+constexpr int64_t kSmearParameters = 25;
+/// Channels that a gated coefficient reads for each kv head.
+constexpr int64_t kGateChannels = 12;
+/// Forward and backward multiply-adds of one weight for one token.
+constexpr int64_t kFlopsPerWeight = 6;
+/// The published script scales from this model and batch.
+constexpr int64_t kReferenceLayers = 12;
+constexpr int64_t kReferenceWidth = 768;
+constexpr int64_t kReferenceHeads = 6;
+constexpr double kReferenceTokensPerStep = 524288;
+constexpr double kReferenceWeightDecay = 0.28;
+constexpr double kBatchExponent = 0.383;
+
+/// What the value spec means for this model's layers.
+struct ValuePlan {
+  explicit ValuePlan(const GPTOptions& options)
+      : source(value_source_info(options.value.source)),
+        targets(target_layers(options.value, options.n_layer)),
+        adds(options.value.combine == ValueCombine::add),
+        gated(options.value.coefficient.kind == ValueCoefficient::Kind::gated),
+        learned(options.value.coefficient.kind == ValueCoefficient::Kind::learned) {}
+
+  int64_t target_count() const { return static_cast<int64_t>(targets.size()); }
+  bool is_target(int64_t layer) const { return std::binary_search(targets.begin(), targets.end(), layer); }
+  /// A target layer that replaces V by something ready made owns no W_V.
+  bool target_projects() const { return adds || source.projects; }
+  int64_t value_projections(int64_t n_layer) const {
+    return target_projects() ? n_layer : n_layer - target_count();
+  }
+  /// Both V and Ṽ are projections by the same W_V.
+  bool target_projects_twice() const { return adds && source.projects; }
+  /// What a target layer keeps of past tokens; a gate depends on the layer's input, so its product must be
+  /// kept.
+  ValueCacheNeed target_cache_need() const {
+    return adds || gated ? ValueCacheNeed::own_values : source.cache_need;
+  }
+
+  const ValueSourceInfo& source;
+  std::vector<int64_t> targets;
+  bool adds;
+  bool gated;
+  bool learned;
+};
+
+int64_t kv_width(const GPTOptions& options) {
+  return options.n_kv_head * options.head_dim();
+}
+
+int64_t projection_size(const GPTOptions& options) {
+  return kv_width(options) * options.n_embd;
+}
+
+int64_t item_size(torch::Dtype dtype) {
+  return static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+/// FLOPs of the scores and the weighted sum, forward and backward; the published count has no causal ½.
+int64_t attention_flops(const GPTOptions& options) {
+  int64_t flops = 0;
+  for (const int64_t left : options.window_left()) {
+    flops += 12 * options.n_head * options.head_dim() * std::min(left, options.sequence_length);
+  }
+  return flops;
+}
+
+int64_t flops_with_value_projections(const GPTOptions& options, int64_t extra_projections) {
+  const ParameterCounts counts = count_parameters(options);
+  const int64_t weights = counts.matrices + counts.head + extra_projections * projection_size(options);
+  return kFlopsPerWeight * weights + attention_flops(options);
+}
+
+/// Past positions that a layer keeps: those that a later query may still see.
+int64_t cached_positions(const GPTOptions& options, int64_t left) {
+  return std::min(left + 1, options.sequence_length);
+}
+
+/// Elements that the backward pass needs, a token. Attention counts as one fused operation, which keeps its
+/// inputs and its output but no probabilities; logits are not kept.
+int64_t saved_elements_per_token(const GPTOptions& options, const ValuePlan& plan) {
+  const int64_t width = options.n_embd;
+  const int64_t kv = kv_width(options);
+  // Block input and its norm, query and key before and after their norm, value, attention output; then the
+  // MLP's input and its norm, and its hidden layer after ReLU and after the square.
+  const int64_t attention = 2 * width + 2 * (width + kv) + kv + width;
+  const int64_t mlp = 2 * width + 2 * options.mlp_width();
+  // V and Ṽ are kept to differentiate their coefficients.
+  const int64_t mixing = plan.target_count() * (plan.adds ? 2 * kv : kv);
+  // Token embedding, x0, and the last norm's input and output.
+  return options.n_layer * (attention + mlp) + mixing + 4 * width;
+}
+
+/// Muon keeps a momentum a weight and one second moment for each index of a matrix's longer side.
+int64_t muon_state_elements(const GPTOptions& options, const ValuePlan& plan, const ParameterCounts& counts) {
+  const int64_t width = options.n_embd;
+  // Query, key and output are [C, C] or [Hkv·D, C], up and down [4C, C] and [C, 4C].
+  int64_t second_moments = options.n_layer * (3 * width + 2 * options.mlp_width());
+  second_moments += plan.value_projections(options.n_layer) * width;
+  if (plan.gated) {
+    second_moments += plan.target_count() * std::max(options.n_kv_head, kGateChannels);
+  }
+  return counts.matrices + second_moments;
+}
+
+void add_cache_bytes(const GPTOptions& options, const ValuePlan& plan, MemoryEstimate& memory) {
+  const std::vector<int64_t> left = options.window_left();
+  const int64_t position_bytes = kv_width(options) * item_size(options.compute_dtype);
+  int64_t first_layer_reach = left[0];
+  for (int64_t layer = 0; layer < options.n_layer; ++layer) {
+    const int64_t bytes = position_bytes * cached_positions(options, left[layer]);
+    memory.key_cache += bytes;
+    const auto need = plan.is_target(layer) ? plan.target_cache_need() : ValueCacheNeed::own_values;
+    if (need == ValueCacheNeed::own_values) {
+      memory.value_cache += bytes;
+    } else if (need == ValueCacheNeed::first_layer_values) {
+      first_layer_reach = std::max(first_layer_reach, left[layer]);
+    } else {
+      memory.value_cache_saved += bytes;
+    }
+  }
+  // Layer 0's values are kept as far back as the widest window that reads them.
+  memory.value_cache +=
+      position_bytes * (cached_positions(options, first_layer_reach) - cached_positions(options, left[0]));
+}
+
+}  // namespace
+
+ParameterCounts count_parameters(const GPTOptions& options) {
+  options.validate();
+  const ValuePlan plan(options);
+  const int64_t width = options.n_embd;
+  const int64_t layer = 2 * width * width + projection_size(options) + 2 * width * options.mlp_width();
+  const int64_t targets = plan.target_count();
+  const int64_t projections = plan.value_projections(options.n_layer);
+  const int64_t tables = plan.source.has_table ? (options.value.shared ? 1 : targets) : 0;
+
+  ParameterCounts counts;
+  counts.embedding = options.vocab_size * width;
+  counts.head = options.vocab_size * width;
+  counts.matrices = options.n_layer * layer + projections * projection_size(options);
+  counts.matrices += plan.gated ? targets * options.n_kv_head * kGateChannels : 0;
+  counts.banks = tables * options.vocab_size * kv_width(options);
+  counts.coefficients = plan.learned ? targets * (plan.adds ? 2 : 1) : 0;
+  counts.smear = options.smear ? kSmearParameters : 0;
+  counts.dead = (options.n_layer - projections) * projection_size(options);
+  return counts;
+}
+
+int64_t flops_per_token(const GPTOptions& options) {
+  const ValuePlan plan(options);
+  return flops_with_value_projections(options, plan.target_projects_twice() ? plan.target_count() : 0);
+}
+
+int64_t executed_flops_per_token(const GPTOptions& options) {
+  // A scalar coefficient goes before the matmul, (a·x + b·x0)·W; a gate of each kv head cannot.
+  const ValuePlan plan(options);
+  return flops_with_value_projections(options,
+                                      plan.target_projects_twice() && plan.gated ? plan.target_count() : 0);
+}
+
+int64_t steps_for_flops(double flops, int64_t flops_per_token, int64_t tokens_per_step) {
+  TORCH_CHECK(std::isfinite(flops) && flops > 0, "steps_for_flops: flops is ", flops,
+              "; expected a positive number");
+  TORCH_CHECK(flops_per_token > 0 && tokens_per_step > 0, "steps_for_flops: flops_per_token is ",
+              flops_per_token, " and tokens_per_step ", tokens_per_step, "; expected positive numbers");
+  const double per_step = static_cast<double>(flops_per_token) * static_cast<double>(tokens_per_step);
+  // nearbyint rounds half to even in the default rounding mode, as Python's round does.
+  return std::max<int64_t>(1, std::llrint(std::nearbyint(flops / per_step)));
+}
+
+BatchScaling published_batch_scaling(const GPTOptions& options) {
+  GPTOptions reference = options;
+  reference.n_layer = kReferenceLayers;
+  reference.n_embd = kReferenceWidth;
+  reference.n_head = kReferenceHeads;
+  reference.n_kv_head = kReferenceHeads;
+  // A list names layers of this depth alone; targets change the scaling parameters by a few scalars at most.
+  if (std::holds_alternative<std::vector<int64_t>>(reference.value.layers)) {
+    reference.value.layers = TargetRule::last_third;
+  }
+  const double ratio = static_cast<double>(count_parameters(options).scaling_as_published()) /
+                       static_cast<double>(count_parameters(reference).scaling_as_published());
+  const double predicted = kReferenceTokensPerStep * std::pow(ratio, kBatchExponent);
+  const double tokens = std::exp2(std::nearbyint(std::log2(predicted)));
+  const double learning_rate = std::sqrt(tokens / kReferenceTokensPerStep);
+  return {static_cast<int64_t>(tokens), learning_rate, kReferenceWeightDecay * learning_rate / ratio};
+}
+
+MemoryEstimate estimate_memory(const GPTOptions& options, int64_t micro_batch) {
+  TORCH_CHECK(micro_batch >= 1, "estimate_memory: micro_batch is ", micro_batch, "; expected 1 or more");
+  const ParameterCounts counts = count_parameters(options);
+  const ValuePlan plan(options);
+  const int64_t parameter_size = item_size(options.parameter_dtype);
+  const int64_t table_size = item_size(options.table_dtype);
+  const int64_t tables = counts.embedding + counts.banks;
+  const int64_t adam_parameters = counts.head + counts.coefficients + counts.smear;
+  const int64_t tokens = micro_batch * options.sequence_length;
+
+  MemoryEstimate memory;
+  memory.weights = table_size * tables + parameter_size * (counts.matrices + adam_parameters);
+  memory.gradients = memory.weights;
+  memory.optimizer = 2 * table_size * tables + 2 * parameter_size * adam_parameters +
+                     parameter_size * muon_state_elements(options, plan, counts);
+  memory.activations = tokens * saved_elements_per_token(options, plan) * item_size(options.compute_dtype);
+  add_cache_bytes(options, plan, memory);
+  return memory;
+}
+
+}  // namespace bov
