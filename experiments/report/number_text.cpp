@@ -1,0 +1,60 @@
+#include "experiments/report/number_text.h"
+
+#include <array>
+#include <cstdio>
+
+namespace bov::experiments {
+namespace {
+
+// Published values have three digits; a fourth keeps differences of neighbouring rows apart.
+constexpr int kBitsPerByteDigits = 4;
+constexpr int kCoefficientDigits = 3;
+
+std::string with_half_width(std::string mean, const Estimate& estimate) {
+  if (estimate.count == 0) return "";
+  if (!estimate.half_width) return mean;
+  return mean + " ± " + fixed_text(*estimate.half_width, kBitsPerByteDigits);
+}
+
+template <typename... Arguments>
+std::string formatted(const char* format, Arguments... arguments) {
+  std::array<char, 400> buffer;  // longer than the longest double with few digits
+  std::snprintf(buffer.data(), buffer.size(), format, arguments...);
+  return buffer.data();
+}
+
+}  // namespace
+
+std::string fixed_text(double value, int digits) {
+  return formatted("%.*f", digits, value);
+}
+
+std::string signed_text(double value, int digits) {
+  return formatted("%+.*f", digits, value);
+}
+
+std::string scientific_text(double value) {
+  return formatted("%.2e", value);
+}
+
+std::string estimate_text(const Estimate& estimate) {
+  return with_half_width(fixed_text(estimate.mean, kBitsPerByteDigits), estimate);
+}
+
+std::string signed_estimate_text(const Estimate& estimate) {
+  return with_half_width(signed_text(estimate.mean, kBitsPerByteDigits), estimate);
+}
+
+std::string coefficients_text(const LayerCoefficients& coefficients) {
+  static const std::map<std::string, std::string> symbols{
+      {"alpha", "α"}, {"beta", "β"}, {"gamma", "γ"}, {"gate_mean", "mean g"}, {"gate_std", "sd g"}};
+  std::string text;
+  for (const auto& [name, layers] : coefficients) {
+    const auto symbol = symbols.find(name);
+    text += (text.empty() ? "" : ", ") + (symbol == symbols.end() ? name : symbol->second);
+    for (const auto& [layer, value] : layers) text += " " + fixed_text(value, kCoefficientDigits);
+  }
+  return text;
+}
+
+}  // namespace bov::experiments
