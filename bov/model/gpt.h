@@ -18,7 +18,7 @@ namespace bov {
 ///
 /// Parameter names: `embedding`, `head`, `smear.gate`, `smear.lambda`, `shared_bank.table`, and per block i
 /// `blocks.i.attention.{query,key,output}`, `blocks.i.attention.value.{projection,gamma,alpha,beta,gate}`,
-/// `blocks.i.attention.value.source.bank.table`, `blocks.i.mlp.{up,down}`.
+/// `blocks.i.attention.value.bank.table`, `blocks.i.mlp.{up,down}`.
 class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
  public:
   explicit GPTImpl(GPTOptions options);

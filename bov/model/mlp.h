@@ -1,0 +1,29 @@
+#pragma once
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+
+#include "bov/export.h"
+
+namespace bov {
+
+/// x -> down(relu(up(x))²), C -> 4C -> C, without biases.
+class BOV_API MLPImpl : public torch::nn::Cloneable<MLPImpl> {
+ public:
+  MLPImpl(int64_t n_embd, torch::Dtype dtype);
+  void reset() override;
+  /// up ~ U(-0.4·s, 0.4·s), s = sqrt(3/C); down zero.
+  void reset_parameters();
+  torch::Tensor forward(const torch::Tensor& x);
+
+  torch::Tensor up;    ///< [4C, C]
+  torch::Tensor down;  ///< [C, 4C]
+
+ private:
+  int64_t n_embd_;
+  torch::Dtype dtype_;
+};
+TORCH_MODULE(MLP);
+
+}  // namespace bov

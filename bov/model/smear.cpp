@@ -1,0 +1,33 @@
+#include "bov/model/smear.h"
+
+namespace bov {
+namespace {
+
+constexpr int64_t kGateChannels = 24;
+
+}  // namespace
+
+SmearImpl::SmearImpl(int64_t n_embd, torch::Dtype dtype) : n_embd_(n_embd), dtype_(dtype) { reset(); }
+
+void SmearImpl::reset() {
+  TORCH_CHECK(n_embd_ > 0, "Smear: n_embd must be positive, got ", n_embd_);
+  gate = register_parameter("gate", torch::empty({1, std::min(kGateChannels, n_embd_)}, dtype_));
+  lambda = register_parameter("lambda", torch::empty({1}, dtype_));
+  reset_parameters();
+}
+
+void SmearImpl::reset_parameters() {
+  torch::NoGradGuard no_grad;
+  gate.zero_();
+  lambda.zero_();
+}
+
+torch::Tensor SmearImpl::forward(const torch::Tensor& x) {
+  const auto dtype = x.scalar_type();
+  const torch::Tensor current = x.slice(1, 1);
+  const torch::Tensor weight =
+      lambda.to(dtype) * torch::sigmoid(torch::linear(current.slice(-1, 0, gate.size(1)), gate.to(dtype)));
+  return torch::cat({x.slice(1, 0, 1), current + weight * x.slice(1, 0, -1)}, 1);
+}
+
+}  // namespace bov

@@ -1,0 +1,118 @@
+#include "bov/value/value_mixer.h"
+
+#include <cmath>
+
+namespace bov {
+namespace {
+
+constexpr int64_t kGateChannels = 12;
+constexpr double kGateScale = 3.0;
+
+using Kind = ValueCoefficient::Kind;
+
+}  // namespace
+
+ValueMixerImpl::ValueMixerImpl(ValueMixerOptions options) : options_(std::move(options)) { reset(); }
+
+void ValueMixerImpl::reset() {
+  const ValueSpec& spec = options_.spec();
+  spec.validate();
+  const ValueSourceInfo& info = value_source_info(spec.source);
+  TORCH_CHECK(options_.n_embd() > 0 && options_.n_kv_head() > 0 && options_.head_dim() > 0,
+              "ValueMixer: n_embd, n_kv_head and head_dim must be positive, got ", options_.n_embd(), ", ",
+              options_.n_kv_head(), " and ", options_.head_dim());
+  TORCH_CHECK(!info.has_table || options_.vocab_size() > 0,
+              "ValueMixer: source '", spec.source, "' has a table, so vocab_size must be positive, got ", options_.vocab_size());
+  const auto dtype = torch::TensorOptions(options_.parameter_dtype());
+  const bool add = spec.combine == ValueCombine::add;
+  if (add || info.projects) {
+    projection = register_parameter(
+        "projection", torch::empty({options_.n_kv_head() * options_.head_dim(), options_.n_embd()}, dtype));
+  }
+  if (spec.coefficient.kind == Kind::learned) {
+    if (add) {
+      alpha = register_parameter("alpha", torch::empty({1}, dtype));
+      beta = register_parameter("beta", torch::empty({1}, dtype));
+    } else {
+      gamma = register_parameter("gamma", torch::empty({1}, dtype));
+    }
+  } else if (spec.coefficient.kind == Kind::gated) {
+    const int64_t channels = std::min(kGateChannels, options_.n_embd());
+    gate = register_parameter("gate", torch::empty({options_.n_kv_head(), channels}, dtype));
+  }
+  source_ = info.make(spec, {.n_embd = options_.n_embd(),
+                             .n_kv_head = options_.n_kv_head(),
+                             .head_dim = options_.head_dim(),
+                             .vocab_size = options_.vocab_size(),
+                             .table_dtype = options_.table_dtype()});
+  if (const auto module = source_->module()) register_module(source_->module_name(), module);
+  reset_parameters();
+}
+
+void ValueMixerImpl::reset_parameters() {
+  torch::NoGradGuard no_grad;
+  if (projection.defined()) {
+    const double s = std::sqrt(3.0 / static_cast<double>(options_.n_embd()));
+    projection.uniform_(-s, s);
+  }
+  if (gamma.defined()) gamma.fill_(1);
+  if (alpha.defined()) alpha.fill_(1);
+  if (beta.defined()) beta.fill_(0);
+  if (gate.defined()) gate.uniform_(0, 0.02);
+  if (const BankOfValues table = bank(); !table.is_empty()) table.ptr()->reset_parameters();
+}
+
+torch::Tensor ValueMixerImpl::project(const torch::Tensor& input) const {
+  return torch::linear(input, projection.to(input.scalar_type()))
+      .unflatten(-1, {options_.n_kv_head(), options_.head_dim()});
+}
+
+torch::Tensor ValueMixerImpl::source_values(const ValueInputs& inputs) const {
+  const torch::Tensor input = source_->projection_input(inputs);
+  return input.defined() ? project(input) : source_->values(inputs);
+}
+
+torch::Tensor ValueMixerImpl::gate_values(const torch::Tensor& hidden) {
+  const torch::Tensor scores = torch::linear(hidden.slice(-1, 0, gate.size(1)), gate.to(hidden.scalar_type()));
+  const torch::Tensor values = kGateScale * torch::sigmoid(scores);
+  if (record_gate_) recorded_gate_ = values.detach();
+  return values.unsqueeze(-1);
+}
+
+torch::Tensor ValueMixerImpl::forward(const ValueInputs& inputs) {
+  const ValueSpec& spec = options_.spec();
+  const auto dtype = inputs.hidden.scalar_type();
+  const double fixed = spec.coefficient.value;
+  const bool gated = spec.coefficient.kind == Kind::gated;
+  if (spec.combine == ValueCombine::replace) {
+    const torch::Tensor source = source_values(inputs);
+    if (gated) return gate_values(inputs.hidden) * source;
+    if (gamma.defined()) return gamma.to(dtype) * source;
+    return fixed == 1.0 ? source : fixed * source;
+  }
+  if (gated) return project(inputs.hidden) + gate_values(inputs.hidden) * source_values(inputs);
+  const auto mix = [&](const torch::Tensor& v, const torch::Tensor& source) {
+    return alpha.defined() ? alpha.to(dtype) * v + beta.to(dtype) * source : fixed * (v + source);
+  };
+  const torch::Tensor input = source_->projection_input(inputs);
+  if (input.defined()) return project(mix(inputs.hidden, input));
+  return mix(project(inputs.hidden), source_->values(inputs));
+}
+
+ValueCacheNeed ValueMixerImpl::cache_need() const {
+  const ValueSpec& spec = options_.spec();
+  if (spec.combine == ValueCombine::add || spec.coefficient.kind == Kind::gated) return ValueCacheNeed::own_values;
+  return value_source_info(spec.source).cache_need;
+}
+
+BankOfValues ValueMixerImpl::bank() const {
+  return BankOfValues(std::dynamic_pointer_cast<BankOfValuesImpl>(source_->module()));
+}
+
+std::optional<GateStatistics> ValueMixerImpl::gate_statistics() const {
+  if (!recorded_gate_.defined()) return std::nullopt;
+  const torch::Tensor values = recorded_gate_.to(torch::kFloat64);
+  return GateStatistics{values.mean().item<double>(), values.std(/*unbiased=*/false).item<double>()};
+}
+
+}  // namespace bov

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+
+#include <memory>
+#include <optional>
+
+#include "bov/value/bank_of_values.h"
+#include "bov/value/value_sources.h"
+#include "bov/value/value_spec.h"
+
+namespace bov {
+
+/// One layer's point on the four axes and its sizes.
+struct BOV_API ValueMixerOptions {
+  ValueMixerOptions(int64_t n_embd, int64_t n_kv_head, int64_t head_dim)
+      : n_embd_(n_embd), n_kv_head_(n_kv_head), head_dim_(head_dim) {}
+  TORCH_ARG(int64_t, n_embd);
+  TORCH_ARG(int64_t, n_kv_head);
+  TORCH_ARG(int64_t, head_dim);
+  TORCH_ARG(int64_t, vocab_size) = 0;  ///< rows of a bank; unused by other sources
+  /// The axes of this layer; `layers` is not read here. A layer that is no target has the default (standard) spec.
+  TORCH_ARG(ValueSpec, spec);
+  TORCH_ARG(torch::Dtype, parameter_dtype) = torch::kFloat32;
+  TORCH_ARG(torch::Dtype, table_dtype) = torch::kFloat32;
+};
+
+/// Mean and standard deviation of the gate over tokens and heads in the last forward pass.
+struct BOV_API GateStatistics {
+  double mean = 0;
+  double deviation = 0;
+};
+
+/// The value vectors of one attention layer, whatever their source (arXiv 2606.02780, sections 3 and 5).
+///
+/// replace: c·Ṽ with c = `coefficient`, γ or the gate. add: a·V + b·Ṽ with a = b = `coefficient`, or α and β, or 1 and
+/// the gate. Where Ṽ is itself W_V of some input and a, b are scalars, the sum is one matmul: (a·x + b·x_0)·W_V.
+class BOV_API ValueMixerImpl : public torch::nn::Cloneable<ValueMixerImpl> {
+ public:
+  explicit ValueMixerImpl(ValueMixerOptions options);
+  void reset() override;
+  /// W_V ~ U(-s, s), s = sqrt(3/C); γ = α = 1, β = 0; gate ~ U(0, 0.02); a bank's rows uniform.
+  void reset_parameters();
+
+  /// Values [B, T, Hkv, D] in the dtype of inputs.hidden.
+  torch::Tensor forward(const ValueInputs& inputs);
+
+  /// What a decoder must keep for this layer. A gate or a sum with V makes the values a function of the context.
+  ValueCacheNeed cache_need() const;
+
+  /// The layer's own table; empty if it has none.
+  BankOfValues bank() const;
+
+  /// Statistics of the last forward pass; empty if the layer has no gate or recording is off (the default).
+  std::optional<GateStatistics> gate_statistics() const;
+  void record_gate(bool on) { record_gate_ = on; }
+
+  const ValueMixerOptions& options() const { return options_; }
+
+  torch::Tensor projection;  ///< W_V [Hkv·D, C]; undefined if the layer never projects
+  torch::Tensor gamma;       ///< [1]; replace, learned
+  torch::Tensor alpha;       ///< [1]; add, learned: weight of V
+  torch::Tensor beta;        ///< [1]; add, learned: weight of Ṽ
+  torch::Tensor gate;        ///< [Hkv, min(12, C)]; gated
+
+ private:
+  torch::Tensor project(const torch::Tensor& input) const;
+  torch::Tensor source_values(const ValueInputs& inputs) const;
+  torch::Tensor gate_values(const torch::Tensor& hidden);
+
+  ValueMixerOptions options_;
+  std::shared_ptr<ValueSource> source_;
+  bool record_gate_ = false;
+  torch::Tensor recorded_gate_;
+};
+TORCH_MODULE(ValueMixer);
+
+}  // namespace bov
