@@ -1,0 +1,97 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "bov/io/checkpoint.h"
+#include "bov/io/module_state.h"
+#include "experiments/commands/commands.h"
+#include "experiments/config/run_options.h"
+#include "experiments/config/yaml_config.h"
+#include "experiments/eval/validation.h"
+#include "experiments/runtime.h"
+#include "experiments/train/run_folder.h"
+#include "experiments/train/trainer.h"
+
+namespace bov::experiments {
+namespace {
+
+struct EvalArguments {
+  std::string path;
+  std::string data;
+  std::string device;
+  std::optional<int64_t> tokens;
+  std::optional<int> threads;
+  bool json = false;
+};
+
+/// `path` itself if it is a checkpoint, the newest one if it is a run's folder.
+std::filesystem::path checkpoint_of(const std::filesystem::path& path,
+                                    const std::filesystem::path& run_folder) {
+  if (!std::filesystem::equivalent(path, run_folder)) return path;
+  const auto latest = latest_checkpoint(run_folder / "checkpoints");
+  if (!latest.path) throw std::runtime_error(path.string() + ": this run has no checkpoint yet");
+  return *latest.path;
+}
+
+void print(const ValidationResult& result, int64_t step, bool json) {
+  const nlohmann::json numbers = {{"step", step},
+                                  {"validation_bpb", result.bits_per_byte},
+                                  {"validation_loss", result.loss},
+                                  {"validation_tokens", result.tokens},
+                                  {"validation_bytes", result.bytes}};
+  if (json) {
+    std::cout << numbers.dump(2) << '\n';
+    return;
+  }
+  std::cout << "step " << step << ": " << result.bits_per_byte << " bits per byte, " << result.loss
+            << " nats per token over " << result.tokens << " tokens, " << result.bytes << " bytes\n";
+}
+
+void eval(const EvalArguments& arguments) {
+  prepare_computation(arguments.threads);
+  const auto run_folder = run_folder_of(arguments.path);
+  auto config = load_run_config(run_folder / "config.yaml");
+  if (!arguments.data.empty()) config.data.shards = arguments.data;
+  if (!arguments.device.empty()) config.train.device = arguments.device;
+  if (arguments.tokens) config.evaluation.tokens = *arguments.tokens;
+
+  const auto device = resolve_device(config.train);
+  const auto data = DataFolder::open(config.data.shards);
+  const auto contents = load_checkpoint(checkpoint_of(arguments.path, run_folder), CheckpointParts::model);
+  GPT model(to_gpt_options(config, device.type()));
+  // Dtypes that follow the device differ between a GPU's checkpoint and a CPU.
+  load_parameters(*model, contents.model, /*convert_dtype=*/true);
+  model->to(device);
+  print(*evaluate(model, data, device, validation_options(config)), contents.step, arguments.json);
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app) {
+  auto arguments = std::make_shared<EvalArguments>();
+  auto* command = app.add_subcommand("eval", "Bits per byte of a checkpoint on the validation split");
+  command->footer("Example: bov eval runs/quickstart --tokens 0");
+  command
+      ->add_option("CHECKPOINT", arguments->path,
+                   "Checkpoint (RUN/checkpoints/step-N) or run folder: its newest")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--data", arguments->data, "Folder of token shards (default: the run's)")
+      ->check(CLI::ExistingDirectory);
+  command
+      ->add_option("--tokens", arguments->tokens,
+                   "Places for targets, 0: the whole split (default: the run's)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N (default: the run's)");
+  command->add_option("--threads", arguments->threads,
+                      "Computing threads (default: OMP_NUM_THREADS, or the cores)");
+  command->add_flag("--json", arguments->json, "Print the numbers as JSON");
+  command->callback([arguments] { eval(*arguments); });
+}
+
+}  // namespace bov::experiments
