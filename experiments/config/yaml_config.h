@@ -9,7 +9,7 @@
 /// RunConfig <-> YAML. A file holds the sections of RunConfig; what it leaves out keeps its default, or the
 /// value of the file that it names in `extends:` (a path relative to its own folder). Two sections are
 /// replaced as a whole, never merged with the inherited ones: `value`, a point on the four axes (`preset:
-/// name` sets all of them, the other keys then change single ones), and `budget`.
+/// name` sets all of them, the other keys then change single ones), `budget` and `paper`.
 namespace bov::experiments {
 
 /// What is wrong in a config file: "file:line: key is "text"; expected ...".
