@@ -10,6 +10,8 @@ bool built_with_cuda() {
 #endif
 }
 
-const char* version() { return BOV_VERSION; }
+const char* version() {
+  return BOV_VERSION;
+}
 
 }  // namespace bov::ops

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <c10/util/BFloat16.h>
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "csrc/kernels/host_device.h"
+
+/// Loops over one row, written so that the compiler turns them into vector code, and a switch to the widest instruction
+/// set that pays for memory-bound rows.
+#define BOV_ALWAYS_INLINE inline __attribute__((always_inline))
+
+namespace bov::ops::cpu {
+
+#if defined(__x86_64__)
+template <typename Loop, typename... Args>
+__attribute__((target("avx2,f16c"))) void run_avx2(const Args&... args) {
+  Loop::run(args...);
+}
+#endif
+
+/// Calls Loop::run(args...), compiled for AVX2 where the processor has it. `run` and what it calls in its inner loops must
+/// be BOV_ALWAYS_INLINE: a call is compiled for the oldest processor. Both versions give the same bits, since
+/// neither contracts products and sums.
+template <typename Loop, typename... Args>
+void run_widest(const Args&... args) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  if (has_avx2) {
+    return run_avx2<Loop>(args...);
+  }
+#endif
+  Loop::run(args...);
+}
+
+/// kernels::convert without branches for bfloat16, which vectorises.
+template <typename To, typename From>
+BOV_ALWAYS_INLINE To convert_element(From x) {
+  if constexpr (std::is_same_v<To, c10::BFloat16> && !std::is_same_v<From, c10::BFloat16>) {
+    const float value = static_cast<float>(x);
+    const auto bits = std::bit_cast<uint32_t>(value);
+    // Round to nearest, ties to even; a NaN becomes the quiet NaN that c10 makes.
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t not_a_number = (bits & 0x7fffffffu) > 0x7f800000u ? 0xffffffffu : 0u;
+    return c10::BFloat16(static_cast<uint16_t>((rounded & ~not_a_number) | (0x7fc0u & not_a_number)),
+                         c10::BFloat16::from_bits());
+  } else if constexpr (std::is_same_v<From, c10::BFloat16> && !std::is_same_v<To, c10::BFloat16>) {
+    return static_cast<To>(std::bit_cast<float>(static_cast<uint32_t>(x.x) << 16));
+  } else {
+    return kernels::convert<To>(x);
+  }
+}
+
+/// Asks for all cache lines of a row before it is needed: hardware prefetchers do not follow jumps between rows.
+template <typename T>
+BOV_ALWAYS_INLINE void prefetch_row(const T* row, int64_t width) {
+  const auto* bytes = reinterpret_cast<const char*>(row);
+  for (int64_t offset = 0; offset < width * static_cast<int64_t>(sizeof(T)); offset += 64) {
+    __builtin_prefetch(bytes + offset);
+  }
+}
+
+/// out = scale * in.
+template <typename Compute, typename In, typename Out>
+BOV_ALWAYS_INLINE void scale_row(const In* __restrict in, Compute scale, Out* __restrict out, int64_t width) {
+  for (int64_t i = 0; i < width; ++i) {
+    out[i] = convert_element<Out>(scale * convert_element<Compute>(in[i]));
+  }
+}
+
+/// sum = in.
+template <typename Compute, typename In>
+BOV_ALWAYS_INLINE void start_sum(const In* __restrict in, Compute* __restrict sum, int64_t width) {
+  for (int64_t i = 0; i < width; ++i) {
+    sum[i] = convert_element<Compute>(in[i]);
+  }
+}
+
+/// sum += in.
+template <typename Compute, typename In>
+BOV_ALWAYS_INLINE void add_row(const In* __restrict in, Compute* __restrict sum, int64_t width) {
+  for (int64_t i = 0; i < width; ++i) {
+    sum[i] += convert_element<Compute>(in[i]);
+  }
+}
+
+/// sum = (((sum + a) + b) + c) + d: add_row four times, with the sum read and written once.
+template <typename Compute, typename In>
+BOV_ALWAYS_INLINE void add_four_rows(const In* __restrict a,
+                                     const In* __restrict b,
+                                     const In* __restrict c,
+                                     const In* __restrict d,
+                                     Compute* __restrict sum,
+                                     int64_t width) {
+  for (int64_t i = 0; i < width; ++i) {
+    sum[i] = sum[i] + convert_element<Compute>(a[i]) + convert_element<Compute>(b[i]) +
+             convert_element<Compute>(c[i]) + convert_element<Compute>(d[i]);
+  }
+}
+
+/// Inner product in float64, in an order that depends on nothing but the width.
+template <typename A, typename B>
+BOV_ALWAYS_INLINE double dot_row(const A* __restrict a, const B* __restrict b, int64_t width) {
+  constexpr int64_t kLanes = 16;
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) {
+      lanes[j] += convert_element<double>(a[i + j]) * convert_element<double>(b[i + j]);
+    }
+  }
+  double sum = 0.0;
+  for (; i < width; ++i) {
+    sum += convert_element<double>(a[i]) * convert_element<double>(b[i]);
+  }
+  for (const double lane : lanes) {
+    sum += lane;
+  }
+  return sum;
+}
+
+}  // namespace bov::ops::cpu

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "csrc/kernels/value_gather_threads.h"
+
+/// value_gather on a CUDA device: raw device pointers and a stream in, a status out. The caller owns every buffer, sets
+/// the device and has checked shapes and dtypes. Row counts and positions of the backward pass are below 2^31 - 1;
+/// offsets are 64-bit everywhere. The arithmetic is done in ComputeType of the two element types.
+namespace bov::kernels {
+
+enum class Element { float64, float32, bfloat16, float16 };
+
+struct GatherArguments {
+  Element table_type, out_type;
+  const void* table;  ///< [rows, width]
+  int64_t rows, width;
+  int64_t row_stride;  ///< elements from one table row to the next
+  const int64_t* ids;  ///< [positions]
+  int64_t positions;
+  const void* scale;  ///< one number of the compute type, or null for 1
+  void* out;          ///< [positions, width]
+  IdReport* report;   ///< pinned host memory; receives an id outside the table, whose row becomes NaN
+};
+
+/// out[i] = scale * table[ids[i]].
+cudaError_t value_gather(const GatherArguments& arguments, cudaStream_t stream);
+
+/// Sorts positions by id, stably. An id outside [0, rows) gets the key `rows`, after all others.
+struct SortArguments {
+  const int64_t* ids;  ///< [positions]
+  int64_t positions, rows;
+  int32_t* sorted_ids;  ///< [positions] out
+  int32_t* order;       ///< [positions] out: the position at each sorted place
+  int32_t* row_begin;   ///< [rows + 1] out: first sorted place whose key is at least r
+};
+
+/// With a null `workspace` sets `workspace_bytes` to what the sort needs and does nothing else.
+cudaError_t sort_ids(const SortArguments& arguments,
+                     void* workspace,
+                     size_t& workspace_bytes,
+                     cudaStream_t stream);
+
+struct ScatterArguments {
+  Element grad_type, table_type;
+  const void* grad;     ///< [positions, width]
+  int64_t grad_stride;  ///< elements from one row of grad to the next
+  const void* table;    ///< [rows, width]
+  int64_t row_stride;   ///< elements from one table row to the next
+  int64_t rows, width, positions;
+  const int32_t *sorted_ids, *order, *row_begin;  ///< from sort_ids
+  const void* scale;                              ///< one number of the compute type, or null for 1
+  void *heads, *tails;                            ///< [chunks, width] workspaces of the compute type
+  void* table_grad;      ///< [rows, width] of the table's type, filled with zeros; or null
+  void* scale_partials;  ///< scale_partial_count() numbers of the compute type, out; or null
+};
+
+/// How many numbers of scale_partials are to be added up for the gradient of scale.
+int64_t scale_partial_count(const ScatterArguments& arguments);
+
+/// table_grad[r] = scale * (sum of grad's rows whose id is r), and the partials of the gradient of scale.
+cudaError_t value_gather_backward(const ScatterArguments& arguments, cudaStream_t stream);
+
+}  // namespace bov::kernels
