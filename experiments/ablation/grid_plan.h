@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/report/grid_result.h"
+
+namespace bov::experiments {
+
+struct GridConfig;
+
+/// One training run of a grid.
+struct PlannedRun {
+  size_t row = 0;  ///< index in GridPlan::rows
+  int64_t seed = 0;
+  std::filesystem::path folder;  ///< <grid folder>/<row>/seed-<seed>
+  std::string config_text;       ///< the run's complete config in YAML
+  std::string config_hash;       ///< runs with equal hashes compute the same
+};
+
+/// Everything that a grid will do, as plain data: no file is touched, no tensor made.
+struct GridPlan {
+  std::string name;
+  std::filesystem::path folder;
+  std::string baseline;
+  std::vector<GridRow> rows;
+  std::vector<int64_t> seeds;
+  std::vector<PlannedRun>
+      runs;  ///< all rows of the first seed, then of the second: half a grid is already a table
+};
+
+/// "bov seed 2"
+inline std::string run_label(const GridPlan& plan, const PlannedRun& run) {
+  return plan.rows.at(run.row).name + " seed " + std::to_string(run.seed);
+}
+
+/// The plan of `grid` in `folder`. Throws if a row's model is impossible.
+GridPlan plan_grid(const GridConfig& grid, const std::filesystem::path& folder);
+
+}  // namespace bov::experiments

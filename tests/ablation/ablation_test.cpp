@@ -1,0 +1,303 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "experiments/ablation/child_process.h"
+#include "experiments/ablation/grid_runner.h"
+#include "experiments/ablation/run_selection.h"
+#include "experiments/ablation/run_state.h"
+#include "experiments/config/yaml_config.h"
+#include "support/catch.h"
+
+namespace bov::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+const std::string kFakeTrainer = BOV_FAKE_TRAINER;  // fake_trainer.sh
+
+void write(const fs::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+}
+
+std::string read(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+bool wait_until(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(10ms);
+  return condition();
+}
+
+// A grid in a folder of its own.
+class FakeGrid {
+ public:
+  FakeGrid(const std::vector<std::string>& rows, const std::vector<int64_t>& seeds)
+      : root_(fs::temp_directory_path() / ("bov_ablation_test_" + std::to_string(getpid()))) {
+    fs::remove_all(root_);
+    fs::create_directories(root_ / "grid");
+    plan_ = {.name = "fake",
+             .folder = root_ / "grid",
+             .baseline = rows.front(),
+             .rows = {},
+             .seeds = seeds,
+             .runs = {}};
+    for (const std::string& name : rows) {
+      plan_.rows.push_back({.name = name,
+                            .paper_row = "",
+                            .paper_value = {},
+                            .formula = "V",
+                            .layers = "-",
+                            .coefficient = "-",
+                            .parameters = 100,
+                            .flops_per_token = 600,
+                            .steps = 10,
+                            .tokens_per_step = 64});
+    }
+    for (const int64_t seed : seeds) {
+      for (size_t row = 0; row < rows.size(); ++row) add_run(row, seed, 10);
+    }
+  }
+  ~FakeGrid() { fs::remove_all(root_); }
+
+  // A run whose config differs with `steps`.
+  void add_run(size_t row, int64_t seed, int64_t steps) {
+    RunConfig config;
+    config.name = plan_.rows[row].name;
+    config.data.shards = "shards";
+    config.train.seed = seed;
+    config.budget.steps = steps;
+    PlannedRun run{.row = row,
+                   .seed = seed,
+                   .folder = plan_.folder / config.name / ("seed-" + std::to_string(seed)),
+                   .config_text = write_run_config(config),
+                   .config_hash = config_hash(config)};
+    std::ofstream(root_ / "hashes", std::ios::app) << run.folder.string() << ' ' << run.config_hash << '\n';
+    plan_.runs.push_back(std::move(run));
+  }
+
+  GridOutcome train(int64_t jobs = 2, std::vector<std::string> devices = {}) const {
+    GridConsole console(ProgressStyle::none);
+    const GridRunnerOptions options{.trainer_command = {kFakeTrainer, (root_ / "hashes").string()},
+                                    .jobs = jobs,
+                                    .threads = 3,
+                                    .devices = std::move(devices)};
+    return run_grid(plan_, plan_.runs, options, console);
+  }
+
+  // Trains in a process of its own, whose id is returned.
+  pid_t train_in_process() const {
+    const pid_t process = fork();
+    if (process == 0) {
+      std::signal(SIGINT, SIG_DFL);
+      std::signal(SIGTERM, SIG_DFL);
+      _exit(train().interrupted ? 0 : 1);
+    }
+    return process;
+  }
+
+  GridPlan& plan() { return plan_; }
+  fs::path folder(const std::string& row, int64_t seed = 1) const {
+    return plan_.folder / row / ("seed-" + std::to_string(seed));
+  }
+  int64_t starts(const std::string& row, int64_t seed = 1) const {
+    const std::string text = read(folder(row, seed) / "starts");
+    return std::count(text.begin(), text.end(), '\n');
+  }
+
+ private:
+  fs::path root_;
+  GridPlan plan_;
+};
+
+}  // namespace
+
+TEST_CASE("Shards cover every run exactly once and keep the order") {
+  FakeGrid grid({"a", "b", "c", "d", "e"}, {1, 2, 3});
+  std::multiset<std::string> seen;
+  for (int64_t index = 1; index <= 4; ++index) {
+    for (const PlannedRun& run : select_runs(grid.plan(), {}, {index, 4})) seen.insert(run.folder);
+  }
+  std::multiset<std::string> expected;
+  for (const PlannedRun& run : grid.plan().runs) expected.insert(run.folder);
+  CHECK(seen == expected);
+  CHECK(seen.size() == 15);
+
+  const auto only = select_runs(grid.plan(), {"d", "b"}, {});
+  REQUIRE(only.size() == 6);
+  CHECK(run_label(grid.plan(), only[0]) == "b seed 1");
+  CHECK(run_label(grid.plan(), only[1]) == "d seed 1");
+  CHECK(run_label(grid.plan(), only[2]) == "b seed 2");
+  CHECK_THROWS_WITH(select_runs(grid.plan(), {"f"}, {}),
+                    Catch::Contains("no row \"f\"; its rows are a, b, c, d, e"));
+}
+
+TEST_CASE("A shard is i/n with i between 1 and n") {
+  CHECK(parse_shard("2/4").index == 2);
+  CHECK(parse_shard("2/4").count == 4);
+  for (const char* text : {"", "2", "0/4", "5/4", "2/", "/4", "2/4x", "a/b", "-1/2"}) {
+    CHECK_THROWS_WITH(parse_shard(text), Catch::Contains("expected i/n"));
+  }
+}
+
+TEST_CASE("Every run is trained, tables are written, and a second start trains nothing") {
+  FakeGrid grid({"a", "b"}, {1, 2});
+  const GridOutcome first = grid.train();
+  CHECK(first.completed == 4);
+  CHECK(first.skipped == 0);
+  CHECK(first.failed.empty());
+  CHECK(read(grid.folder("a") / "environment") == "3 3 none\n");
+  const auto table = nlohmann::json::parse(read(grid.plan().folder / "table.json"));
+  CHECK(table.at("rows").at(1).at("bits_per_byte").at("mean") == 1.25);
+  CHECK(table.at("rows").at(1).at("coefficients").at("gamma").at("8") == 0.5);
+
+  const GridOutcome second = grid.train();
+  CHECK(second.completed == 0);
+  CHECK(second.skipped == 4);
+  CHECK(grid.starts("a") == 1);
+}
+
+TEST_CASE("A failing run does not stop the others and its last error line is reported") {
+  FakeGrid grid({"a", "bad", "crash", "silent", "diverging", "b"}, {1});
+  const GridOutcome outcome = grid.train(1);
+  CHECK(outcome.completed == 2);
+  CHECK(outcome.failed ==
+        std::vector<std::string>{"bad seed 1", "crash seed 1", "silent seed 1", "diverging seed 1"});
+  CHECK_FALSE(outcome.interrupted);
+  const GridResult result = read_grid_result(grid.plan());
+  CHECK(result.rows[1].runs[0].error == "bov: data.shards is 3");
+  CHECK(result.rows[2].runs[0].error == "killed by signal Killed");
+  CHECK(result.rows[3].runs[0].error == "the trainer ended without a result");
+  CHECK(result.rows[4].runs[0].error == "step 4: the loss is nan");
+  CHECK_THAT(read(grid.plan().folder / "table.md"), Catch::Contains("1 failed: bov: data.shards is 3"));
+  CHECK(result.rows[5].runs[0].status == RunStatus::complete);
+
+  // They are tried again, and the log keeps what the first try said.
+  CHECK(grid.train(1).failed.size() == 4);
+  CHECK(grid.starts("bad") == 2);
+  CHECK(read(grid.folder("bad") / "log.txt") == "bov: data.shards is 3\n\nbov: data.shards is 3\n\n");
+}
+
+TEST_CASE("A trainer that cannot be started is a failed run") {
+  FakeGrid grid({"a"}, {1});
+  GridConsole console(ProgressStyle::none);
+  const GridRunnerOptions options{
+      .trainer_command = {"/no/such/trainer"}, .jobs = 1, .threads = 1, .devices = {}};
+  const GridOutcome outcome = run_grid(grid.plan(), grid.plan().runs, options, console);
+  CHECK(outcome.failed.size() == 1);
+  CHECK(read_run_result(grid.plan().runs[0]).error ==
+        "/no/such/trainer: cannot be started: No such file or directory");
+}
+
+TEST_CASE("Each job gets a device of its own") {
+  FakeGrid grid({"a", "b", "c"}, {1});
+  CHECK(grid.train(2, {"5", "7"}).completed == 3);
+  std::set<std::string> devices;
+  for (const char* row : {"a", "b"}) devices.insert(read(grid.folder(row) / "environment"));
+  CHECK(devices == std::set<std::string>{"3 3 5\n", "3 3 7\n"});
+}
+
+TEST_CASE("A run of another config is kept aside, one of the same config goes on") {
+  FakeGrid grid({"a", "b"}, {1});
+  CHECK(grid.train().completed == 2);
+  const std::string old_result = read(grid.folder("a") / "result.json");
+  fs::remove(grid.folder("b") / "result.json");  // as if b had been killed
+  grid.plan().runs.erase(grid.plan().runs.begin());
+  write(grid.plan().folder.parent_path() / "hashes", "");
+  grid.add_run(0, 1, 11);
+  grid.add_run(1, 1, 10);
+  grid.plan().runs.erase(grid.plan().runs.begin());
+  const GridOutcome outcome = grid.train();
+  CHECK(outcome.completed == 2);
+  CHECK(grid.starts("a") == 1);
+  CHECK(grid.starts("b") == 2);
+  CHECK(read(grid.folder("a").string() + ".replaced-1/result.json") == old_result);
+  CHECK_FALSE(fs::exists(grid.folder("b").string() + ".replaced-1"));
+}
+
+TEST_CASE("Half-written and foreign files are read as nothing there") {
+  FakeGrid grid({"a"}, {1});
+  const PlannedRun& run = grid.plan().runs[0];
+  CHECK(read_run_result(run).status == RunStatus::missing);
+  CHECK_FALSE(read_newest_step(run.folder).has_value());
+  CHECK(last_log_line(run.folder).empty());
+  fs::create_directories(run.folder);
+  write(run.folder / "metrics.jsonl",
+        "{\"step\": 3, \"loss\": 2.5}\n{\"step\": 4, \"validation_bpb\": 1.0}\n{\"step\": 5, \"lo");
+  CHECK(read_newest_step(run.folder)->step == 3);
+  CHECK(read_newest_step(run.folder)->loss == 2.5);
+  for (const std::string& text :
+       {std::string("{\"status\": \"compl"), std::string("[]"), std::string(),
+        std::string("{\"status\": \"completed\", \"config_hash\": \"other\", \"validation_bpb\": 1.0}")}) {
+    write(run.folder / "result.json", text);
+    CHECK(read_run_result(run).status == RunStatus::unfinished);
+  }
+}
+
+TEST_CASE("A signal reaches the trainers, which stop, and nothing new starts") {
+  FakeGrid grid({"slow", "later"}, {1});
+  std::thread sender([&grid] {
+    wait_until([&grid] { return fs::exists(grid.folder("slow") / "metrics.jsonl"); });
+    kill(getpid(), SIGTERM);
+  });
+  const GridOutcome outcome = grid.train(1);
+  sender.join();
+  CHECK(outcome.interrupted);
+  CHECK(outcome.failed.empty());
+  CHECK(outcome.completed == 0);
+  CHECK(read(grid.folder("slow") / "stops") == "x\n");
+  CHECK_FALSE(fs::exists(grid.folder("later")));
+  CHECK(read_run_result(grid.plan().runs[0]).status == RunStatus::unfinished);
+}
+
+TEST_CASE("A second signal ends the program and its trainers at once") {
+  FakeGrid grid({"stubborn"}, {1});
+  const pid_t process = grid.train_in_process();
+  const fs::path stops = grid.folder("stubborn") / "stops";
+  REQUIRE(wait_until([&] { return fs::exists(grid.folder("stubborn") / "metrics.jsonl"); }));
+  kill(process, SIGTERM);
+  REQUIRE(wait_until([&] { return read(stops) == "x\n"; }));
+  kill(process, SIGTERM);
+  int status = 0;
+  waitpid(process, &status, 0);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
+  CHECK(wait_until([&] { return read(stops) == "x\nx\n"; }));
+}
+
+TEST_CASE("Trainers do not outlive a killed program") {
+  FakeGrid grid({"slow"}, {1});
+  const pid_t process = grid.train_in_process();
+  REQUIRE(wait_until([&] { return fs::exists(grid.folder("slow") / "metrics.jsonl"); }));
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
+  CHECK(wait_until([&] { return read(grid.folder("slow") / "stops") == "x\n"; }));
+}
+
+TEST_CASE("A child tells how it ended") {
+  const fs::path log = fs::temp_directory_path() / ("bov_child_" + std::to_string(getpid()));
+  const auto end_of = [&log](const std::string& script) {
+    ChildProcess child({.command = {"/bin/sh", "-c", script}, .environment = {{"WORD", "set"}}, .log = log});
+    REQUIRE(wait_until([&child] { return child.poll().has_value(); }));
+    return *child.poll();
+  };
+  CHECK(end_of("echo $WORD; read line && exit 4; exit 3").status == 3);  // nothing to read
+  CHECK(end_of("kill -TERM $$").signal == SIGTERM);
+  CHECK(end_of("true").succeeded());
+  CHECK(read(log) == "set\n");
+  fs::remove(log);
+}
+
+}  // namespace bov::experiments
