@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "experiments/data/piece_pool.h"
@@ -34,7 +35,8 @@ class ValidationLoader {
 
  private:
   void refill();
-  bool fill_row(int32_t* row, int64_t* filled);
+  // Fills `row` from the front and returns how many places it used; 0 when nothing is left.
+  int64_t fill_row(std::span<int32_t> row);
 
   const TokenDocuments& documents_;
   int32_t bos_;

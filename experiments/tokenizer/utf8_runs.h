@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string_view>
+
+namespace bov::experiments {
+
+/// A stretch of text: one that SentencePiece keeps byte for byte, or one that it would alter or skip.
+struct TextRun {
+  std::string_view bytes;
+  bool faithful = true;
+};
+
+/// Takes the next run off the front of `text`, which must not be empty. Not faithful are bytes that are no well-formed UTF-8 (they would become
+/// U+FFFD), U+2581 (would become a space), U+2585 and NUL (sentences with them are not trained on).
+TextRun take_run(std::string_view& text);
+
+/// Takes a front part of at most `limit` bytes (at least 4) off `text`, well-formed UTF-8, at the best place: after the last newline, else between a
+/// non-space and a space, else at the limit, never inside a character.
+std::string_view take_sentence(std::string_view& text, size_t limit);
+
+/// Takes a front part of about `size` bytes, up to a place where a non-space meets a space, or everything if there is none. No piece
+/// of the vocabulary reaches across such a place, so the ids of the parts are the ids of the whole.
+std::string_view take_independent_part(std::string_view& text, size_t size);
+
+}  // namespace bov::experiments
