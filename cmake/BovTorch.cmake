@@ -68,6 +68,9 @@ else()
 endif()
 
 add_library(bov_torch INTERFACE)
+# Operators and the CUDA part of LibTorch register themselves when loaded and are reached by name only: a linker
+# that drops libraries without a referenced symbol (some compilers' default) would remove them.
+target_link_options(bov_torch INTERFACE LINKER:--no-as-needed)
 if(NOT cuda_missing)
   if(NOT CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_COMPILER "${BOV_NVCC}")
@@ -109,21 +112,21 @@ list(APPEND CMAKE_INSTALL_RPATH "${BOV_TORCH_DIR}/lib")
 message(STATUS "bov: LibTorch ${BOV_TORCH_VERSION} in ${BOV_TORCH_DIR}")
 
 # The heavy headers are compiled once; targets opt in with bov_use_torch_pch(TARGET).
-file(WRITE "${CMAKE_BINARY_DIR}/bov_pch.cpp" "")
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/bov_pch.cpp" CONTENT "")
 add_library(bov_pch OBJECT "${CMAKE_BINARY_DIR}/bov_pch.cpp")
 target_link_libraries(bov_pch PRIVATE bov_torch)
 bov_target_defaults(bov_pch)
 target_precompile_headers(bov_pch PRIVATE
-  $<$<COMPILE_LANGUAGE:CXX>:<ATen/ATen.h$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<torch/autograd.h$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<torch/nn/cloneable.h$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<torch/nn/pimpl.h$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<torch/types.h$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<algorithm$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<map$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<optional$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<string$<ANGLE-R>>
-  $<$<COMPILE_LANGUAGE:CXX>:<vector$<ANGLE-R>>)
+  <ATen/ATen.h>
+  <torch/autograd.h>
+  <torch/nn/cloneable.h>
+  <torch/nn/pimpl.h>
+  <torch/types.h>
+  <algorithm>
+  <map>
+  <optional>
+  <string>
+  <vector>)
 function(bov_use_torch_pch target)
   target_precompile_headers(${target} REUSE_FROM bov_pch)
 endfunction()
