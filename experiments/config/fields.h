@@ -153,7 +153,7 @@ void visit_fields(T& prepare, auto&& visit) {
   visit(Field{"corpus", one_of({"small", "core", "full"}), "profile of scripts/fetch_corpus"},
         prepare.corpus);
   visit(Field{"corpus_folder", any_text("a folder"), "where the text goes"}, prepare.corpus_folder);
-  visit(Field{"tokenizer", any_text("a file"), "where the tokenizer trained on that text goes"},
+  visit(Field{"tokenizer", any_text("a folder"), "where the tokenizer trained on that text goes"},
         prepare.tokenizer);
 }
 

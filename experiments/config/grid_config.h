@@ -24,7 +24,7 @@ namespace bov::experiments {
 struct PrepareConfig {
   std::string corpus;         ///< profile of scripts/fetch_corpus: small | core | full
   std::string corpus_folder;  ///< where its text files go
-  std::string tokenizer;      ///< file of the trained tokenizer
+  std::string tokenizer;      ///< folder of the trained tokenizer
 
   bool operator==(const PrepareConfig&) const = default;
 };

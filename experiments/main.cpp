@@ -1,0 +1,75 @@
+#include <c10/util/Exception.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "csrc/version.h"
+#include "experiments/commands/commands.h"
+#include "experiments/runtime.h"
+
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kUsageError = 2;
+
+int fail(std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::cerr << "bov: " << message << '\n';
+  return kFailure;
+}
+
+/// True if whoever read standard output has closed it, as `head` does: nothing is wrong then.
+bool reader_is_gone() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+/// `status`, unless output was lost on the way.
+int finish(int status) {
+  std::cout.flush();
+  if (!std::cout && !reader_is_gone()) {
+    return fail("standard output cannot be written");
+  }
+  return status;
+}
+
+void add_commands(CLI::App& app) {
+  using namespace bov::experiments;
+  add_data_command(app);
+  add_eval_command(app);
+  add_inspect_command(app);
+  add_tokenizer_command(app);
+  add_train_command(app);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bov::experiments::prepare_process(argv);
+  // A closed pipe must not end a training run; finish() tells it from a full disk.
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Bank of Values: train, compare and inspect sources of attention's value vectors", "bov");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("bov ") + bov::ops::version());
+  app.footer(
+      "Example: bov ablate experiments/configs/quickstart.yaml\nEvery command has --help with an example.");
+  add_commands(app);
+  try {
+    app.parse(argc, argv);
+    return finish(0);
+  } catch (const CLI::RuntimeError& error) {
+    return finish(error.get_exit_code());
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? finish(0) : kUsageError;
+  } catch (const c10::Error& error) {
+    return fail(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}
