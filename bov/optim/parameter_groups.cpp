@@ -22,7 +22,7 @@ constexpr std::array kNameRules = {
     NameRule{"smear.gate", ParameterRole::kSmear},
     NameRule{"smear.lambda", ParameterRole::kSmear},
     NameRule{"shared_bank.table", ParameterRole::kBank},
-    NameRule{"blocks.*.attention.value.source.bank.table", ParameterRole::kBank},
+    NameRule{"blocks.*.attention.value.bank.table", ParameterRole::kBank},
     NameRule{"blocks.*.attention.value.alpha", ParameterRole::kAlpha},
     NameRule{"blocks.*.attention.value.beta", ParameterRole::kCoefficient},
     NameRule{"blocks.*.attention.value.gamma", ParameterRole::kCoefficient},

@@ -29,8 +29,8 @@ enum class ParameterRole {
 /// "head", "embedding", "smear", "alpha", "coefficient", "bank", "matrix".
 BOV_API std::string to_string(ParameterRole role);
 
-/// Role of a GPT parameter by its name (bov/model/gpt.h lists the names). Throws c10::Error naming a parameter that has
-/// none.
+/// Role of a GPT parameter by its name (bov/model/gpt.h lists the names). Throws c10::Error naming a
+/// parameter that has none.
 BOV_API ParameterRole parameter_role(std::string_view name);
 
 /// Base rates; the defaults are the published 12-layer values.
@@ -52,8 +52,9 @@ struct BOV_API ParameterGroup {
   std::variant<AdamWOptions, MuonOptions> options;
 };
 
-/// Groups of the published optimizer in its order (head, embedding, smear, α, β and γ, banks, matrices), empty ones left
-/// out; within a group the order of `named_parameters`. With w = sqrt(768/n_embd) and s = batch_scale:
+/// Groups of the published optimizer in its order (head, embedding, smear, α, β and γ, banks, matrices),
+/// empty ones left out; within a group the order of `named_parameters`. With w = sqrt(768/n_embd) and s =
+/// batch_scale:
 ///
 /// | role        | learning rate      | betas       | weight decay                     |
 /// |-------------|--------------------|-------------|----------------------------------|
@@ -65,8 +66,8 @@ struct BOV_API ParameterGroup {
 /// | bank        | 0.5·embedding·s·w  | 0.8, 0.995  | 0.01                             |
 /// | matrix      | matrix·s           | β2 = 0.9    | weight_decay (cautious, Muon)    |
 ///
-/// AdamW's eps is 1e-10. Source: arXiv 2606.02780, table 6 and its published code. Throws c10::Error naming a parameter
-/// without a role, or if n_embd < 1.
+/// AdamW's eps is 1e-10. Source: arXiv 2606.02780, table 6 and its published code. Throws c10::Error naming a
+/// parameter without a role, or if n_embd < 1.
 BOV_API std::vector<ParameterGroup> published_parameter_groups(
     const torch::OrderedDict<std::string, at::Tensor>& named_parameters,
     int64_t n_embd,
