@@ -14,7 +14,7 @@ std::string describe(const YAML::Node& node) {
     case YAML::NodeType::Scalar:
       return '"' + node.Scalar() + '"';
     case YAML::NodeType::Sequence:
-      return "a list";
+      return node.size() == 0 ? "an empty list" : "a list";
     case YAML::NodeType::Map:
       return "a mapping";
     default:

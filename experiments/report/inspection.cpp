@@ -13,10 +13,15 @@ namespace {
 
 using Line = std::pair<const char*, int64_t>;
 
+/// Digits in groups of three.
 std::string grouped(int64_t value) {
-  std::string text = std::to_string(value);
-  for (auto i = static_cast<int64_t>(text.size()) - 3; i > 0; i -= 3) {
-    text.insert(static_cast<size_t>(i), ",");
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) {
+      text += ',';
+    }
+    text += digits[i];
   }
   return text;
 }
@@ -113,13 +118,16 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
 
 std::string to_text(const Inspection& inspection) {
   const RunConfig& config = inspection.config;
-  std::string text = config.name + ": values " + value_formula(config.value);
   const std::string targets = target_layers_text(config.value, config.model.n_layer);
-  text += targets == "-" ? " in every layer\n"
-                         : " in layers " + targets + " of " + std::to_string(config.model.n_layer) + "\n";
-  text += "\n" + lines_text("Parameters", parameter_lines(inspection.parameters), grouped);
-  text += "\n" + lines_text("Training", cost_lines(inspection), grouped);
-  text += "\n" + lines_text("Memory on " + inspection.device, memory_lines(inspection.memory), mebibytes);
+  std::string text = config.name + ": values " + value_formula(config.value);
+  text += targets == "-" ? " in every layer"
+                         : " in layers " + targets + " of " + std::to_string(config.model.n_layer);
+  text += "\n\n";
+  text += lines_text("Parameters", parameter_lines(inspection.parameters), grouped);
+  text += "\n";
+  text += lines_text("Training", cost_lines(inspection), grouped);
+  text += "\n";
+  text += lines_text("Memory on " + inspection.device, memory_lines(inspection.memory), mebibytes);
   return text;
 }
 
