@@ -9,9 +9,9 @@
 namespace bov::experiments {
 
 struct DataBuildOptions {
-  std::filesystem::path tokenizer;  ///< folder made by `bov tokenizer train`
-  int validation_per_mille = 10;    ///< thousandths of the documents, chosen by the hash of their text
-  int64_t shard_tokens = 64 << 20;  ///< a shard is closed at the first document that reaches this size
+  std::filesystem::path tokenizer = {};  ///< folder made by `bov tokenizer train`
+  int validation_per_mille = 10;         ///< thousandths of the documents, chosen by the hash of their text
+  int64_t shard_tokens = 64 << 20;       ///< a shard is closed at the first document that reaches this size
   int threads = 2;  ///< encode this many documents at once; the result is the same for any number
 };
 

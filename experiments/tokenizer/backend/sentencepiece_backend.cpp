@@ -25,12 +25,21 @@ void report(std::string_view message, char* error, size_t error_size) {
   error[size] = '\0';
 }
 
+// Without SentencePiece's "file(line) [condition] " in front, where it has one.
+std::string_view plain_reason(std::string_view message) {
+  const size_t condition = message.find(") [");
+  const size_t end = message.find("] ");
+  const bool prefixed =
+      condition != std::string_view::npos && end != std::string_view::npos && condition < end;
+  return prefixed ? message.substr(end + 2) : message;
+}
+
 // Runs `body`, which returns a status; no exception may leave this library.
 template <typename Body>
 bool succeeds(Body body, char* error, size_t error_size) {
   try {
     const sentencepiece::util::Status status = body();
-    if (!status.ok()) report(status.message(), error, error_size);
+    if (!status.ok()) report(plain_reason(status.message()), error, error_size);
     return status.ok();
   } catch (const std::exception& exception) {
     report(exception.what(), error, error_size);
