@@ -71,6 +71,9 @@ add_library(bov_torch INTERFACE)
 # Operators and the CUDA part of LibTorch register themselves when loaded and are reached by name only: a linker
 # that drops libraries without a referenced symbol (some compilers' default) would remove them.
 target_link_options(bov_torch INTERFACE LINKER:--no-as-needed)
+# libtorch exports parts of std::filesystem of a newer libstdc++. Its remove_all calls a function that an older one lacks
+# (a null pointer), so the system's libstdc++ must come first in every program.
+target_link_libraries(bov_torch INTERFACE stdc++)
 if(NOT cuda_missing)
   if(NOT CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_COMPILER "${BOV_NVCC}")
@@ -97,12 +100,13 @@ if(NOT cuda_missing)
   message(STATUS "bov: CUDA kernels ON (nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES})")
 else()
   # Torch's own package demands a CUDA toolkit when the build has CUDA, so the libraries are imported by hand.
-  foreach(lib c10 torch_cpu torch)
+  # libtorch.so is left out: it only ties the CUDA libraries to the CPU ones.
+  foreach(lib c10 torch_cpu)
     add_library(bov_imported_${lib} SHARED IMPORTED GLOBAL)
     set_target_properties(bov_imported_${lib} PROPERTIES IMPORTED_LOCATION "${BOV_TORCH_DIR}/lib/lib${lib}.so")
   endforeach()
-  target_link_libraries(bov_torch INTERFACE bov_imported_torch bov_imported_torch_cpu bov_imported_c10
-                                            -Wl,--allow-shlib-undefined)
+  target_link_libraries(bov_torch INTERFACE bov_imported_torch_cpu bov_imported_c10)
+  target_link_options(bov_torch INTERFACE LINKER:--allow-shlib-undefined)
   target_include_directories(bov_torch SYSTEM INTERFACE "${BOV_TORCH_DIR}/include"
                                                         "${BOV_TORCH_DIR}/include/torch/csrc/api/include")
   message(STATUS "bov: CUDA kernels OFF (${cuda_missing}); everything else is built")

@@ -1,0 +1,99 @@
+# shellcheck shell=bash
+# What the scripts share: messages, the folders, the choice of a build and the build itself. To be sourced.
+# Everything is said on standard error; standard output belongs to the programs that the scripts run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+# Written by scripts/setup: what was set up, and in the second line the LibTorch folder that was found.
+setup_stamp=$root/build/setup.stamp
+
+say() { printf 'bov: %s\n' "$*" >&2; }
+
+die() {
+  say "$*"
+  exit 1
+}
+
+# take_lock FILE WHAT: holds the lock FILE until release_lock or the end of the script.
+take_lock() {
+  mkdir -p "$(dirname "$1")" || die "cannot make the folder $(dirname "$1")"
+  exec {lock_descriptor}>"$1"
+  flock --nonblock "$lock_descriptor" || {
+    say "waiting: another $2 is running"
+    flock "$lock_descriptor"
+  }
+}
+
+release_lock() { exec {lock_descriptor}>&-; }
+
+find_nvcc() { command -v nvcc || { [[ -x /usr/local/cuda/bin/nvcc ]] && echo /usr/local/cuda/bin/nvcc; }; }
+
+torch_folder() { sed -n 2p "$setup_stamp"; }
+
+# The CUDA build needs a compiler and a LibTorch for it; BOV_PRESET names any other preset of CMakePresets.json.
+choose_preset() {
+  if [[ -n ${BOV_PRESET:-} ]]; then
+    echo "$BOV_PRESET"
+  elif [[ -e $(torch_folder)/lib/libtorch_cuda.so ]] && find_nvcc >/dev/null; then
+    echo cuda-release
+  else
+    echo cpu-release
+  fi
+}
+
+# A file that includes LibTorch takes up to 2 GB to compile.
+build_jobs() {
+  local memory_jobs
+  memory_jobs=$(awk '/^MemTotal/ { print int($2 / 2000000) }' /proc/meminfo)
+  echo $((memory_jobs < 1 ? 1 : memory_jobs < $(nproc) ? memory_jobs : $(nproc)))
+}
+
+configure() {
+  local preset=$1 folder=$root/build/$1 torch log
+  torch=$(torch_folder)
+  if [[ -e $folder/build.ninja && $(cat "$folder/torch_folder" 2>/dev/null) == "$torch" ]]; then
+    return
+  fi
+  log=$folder/configure.log
+  mkdir -p "$folder"
+  cmake -S "$root" --preset "$preset" -D "BOV_TORCH=$torch" >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "CMake could not configure the preset '$preset'"
+  }
+  sed -n 's/^-- bov: \(CUDA\)/bov: \1/p' "$log" >&2
+  echo "$torch" >"$folder/torch_folder"
+}
+
+# Lets errors and warnings through and reports the progress every half minute.
+show_progress() {
+  awk '
+    BEGIN { last = systime() }
+    match($0, /^\[[0-9]+\/[0-9]+\]/) {
+      if (systime() - last >= 30) {
+        last = systime()
+        split(substr($0, 2, RLENGTH - 2), step, "/")
+        print "bov: built " step[1] " of " step[2]; fflush()
+      }
+      next
+    }
+    /^ninja: (Entering|no work)/ { next }
+    { print; fflush() }'
+}
+
+# build PRESET TARGET...: makes the targets up to date; says nothing where they are.
+build() {
+  local preset=$1 folder=$root/build/$1 command
+  shift
+  take_lock "$root/build/$preset.lock" "build of $preset"
+  configure "$preset"
+  command=(cmake --build "$folder" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(build_jobs)}" --target "$@")
+  if [[ ! -e $folder/built ]]; then
+    say "building in build/$preset (the first time takes about ten minutes on two cores)"
+  fi
+  if [[ -t 2 ]]; then
+    "${command[@]}" >&2
+  else
+    "${command[@]}" 2>&1 | show_progress >&2
+  fi || die "the build failed; see above"
+  touch "$folder/built"
+  release_lock
+}
