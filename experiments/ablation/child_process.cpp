@@ -57,6 +57,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
     char* const* command, char* const* environment, int input, int log, int error_pipe, pid_t parent) {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGPIPE, SIG_DFL);  // an ignored signal would stay ignored in the program
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);  // the parent died before prctl could arrange for its death

@@ -54,9 +54,9 @@ class GridSession {
   GridOutcome run(const std::vector<PlannedRun>& runs) {
     enqueue(runs);
     const StopSignal stop;
-    while (!active_.empty() || (!queue_.empty() && !outcome_.interrupted)) {
-      while (!outcome_.interrupted && !queue_.empty() && free_slot()) start_next();
-      if (const int signal = stop.received(); signal != 0 && !outcome_.interrupted) pass_on(signal);
+    while (!active_.empty() || (!queue_.empty() && outcome_.signal == 0)) {
+      while (outcome_.signal == 0 && !queue_.empty() && free_slot()) start_next();
+      if (const int signal = stop.received(); signal != 0 && outcome_.signal == 0) pass_on(signal);
       reap();
       show_progress();
       if (!active_.empty()) std::this_thread::sleep_for(kPollInterval);
@@ -128,7 +128,7 @@ class GridSession {
   }
 
   void pass_on(int signal) {
-    outcome_.interrupted = true;
+    outcome_.signal = signal;
     console_.message(std::string(strsignal(signal)) + ": " + std::to_string(active_.size()) +
                      " runs write a checkpoint and stop; a second signal kills them");
     for (const ActiveRun& active : active_) active.process->send(signal);
@@ -155,7 +155,7 @@ class GridSession {
       ++outcome_.completed;
       console_.message(label + ": " + fixed_text(result.bits_per_byte, 4) + " bits per byte");
       rewrite_tables();
-    } else if (outcome_.interrupted) {
+    } else if (outcome_.signal != 0) {
       console_.message(label + ": stopped");
     } else if (exit.succeeded()) {
       fail(run, "the trainer ended without a result");

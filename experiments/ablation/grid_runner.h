@@ -22,7 +22,7 @@ struct GridOutcome {
   int64_t skipped = 0;  ///< had finished before
   int64_t completed = 0;
   std::vector<std::string> failed;  ///< labels
-  bool interrupted = false;         ///< SIGINT or SIGTERM came; some runs are unfinished
+  int signal = 0;                   ///< SIGINT or SIGTERM if it stopped the grid, else 0
 };
 
 /// Trains `runs`, `options.jobs` at a time, each in a process of its own whose output goes to <run>/log.txt. Finished

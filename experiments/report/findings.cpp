@@ -10,10 +10,10 @@ namespace {
 
 using enum Comparison::Expectation;
 
-// Table 2 repeats these rows of Table 1 at 24 layers.
+// Rows of other tables with the formula of the row that the findings name.
 const std::map<std::string, std::string>& same_formula() {
-  static const std::map<std::string, std::string> rows{
-      {"T2-1", "T1-1"}, {"T2-3", "T1-9"}, {"T2-4", "T1-6"}, {"T2-5", "T1-3"}};
+  static const std::map<std::string, std::string> rows{{"T2-1", "T1-1"}, {"T2-2", "BoV"},  {"T2-3", "T1-9"},
+                                                       {"T2-4", "T1-6"}, {"T2-5", "T1-3"}, {"T3-1", "BoV"}};
   return rows;
 }
 
@@ -115,10 +115,12 @@ const std::vector<Finding>& paper_findings() {
        {{"T1-11", not_lower, "T1-6"}, {"T1-13", not_lower, "T1-9"}}},
       {"(BoV)",
        "A bank of values beats standard attention and x0·W_V.",
-       {{"T2-2", lower, "T1-1"}, {"T2-2", lower, "T1-9"}}},
+       {{"BoV", lower, "T1-1"}, {"BoV", lower, "T1-9"}}},
       {"(Figure 5b)",
        "The bank is worse in every layer, with one shared table and without a coefficient.",
-       {{"F5b-every", higher, "T2-2"}, {"F5b-shared", higher, "T2-2"}, {"F5b-fixed", higher, "T2-2"}}},
+       {{"F5b every layer", higher, "BoV"},
+        {"F5b shared table", higher, "BoV"},
+        {"F5b no coeff.", higher, "BoV"}}},
   };
   return findings;
 }

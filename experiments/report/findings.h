@@ -9,7 +9,7 @@
 /// What the paper concludes, as comparisons of rows, each judged from the runs of a grid.
 namespace bov::experiments {
 
-/// Bits per byte of `row` against those of `reference`; rows are the paper's ("T1-9").
+/// Bits per byte of `row` against those of `reference`; rows are the paper's: "T1-9", "BoV", "F5b shared table".
 struct Comparison {
   enum class Expectation {
     lower,      ///< row is better than reference

@@ -13,8 +13,10 @@
 
 #include "experiments/ablation/child_process.h"
 #include "experiments/ablation/grid_runner.h"
+#include "experiments/ablation/prepare_data.h"
 #include "experiments/ablation/run_selection.h"
 #include "experiments/ablation/run_state.h"
+#include "experiments/config/grid_config.h"
 #include "experiments/config/yaml_config.h"
 #include "support/catch.h"
 
@@ -104,7 +106,7 @@ class FakeGrid {
     if (process == 0) {
       std::signal(SIGINT, SIG_DFL);
       std::signal(SIGTERM, SIG_DFL);
-      _exit(train().interrupted ? 0 : 1);
+      _exit(train().signal);
     }
     return process;
   }
@@ -176,7 +178,7 @@ TEST_CASE("A failing run does not stop the others and its last error line is rep
   CHECK(outcome.completed == 2);
   CHECK(outcome.failed ==
         std::vector<std::string>{"bad seed 1", "crash seed 1", "silent seed 1", "diverging seed 1"});
-  CHECK_FALSE(outcome.interrupted);
+  CHECK(outcome.signal == 0);
   const GridResult result = read_grid_result(grid.plan());
   CHECK(result.rows[1].runs[0].error == "bov: data.shards is 3");
   CHECK(result.rows[2].runs[0].error == "killed by signal Killed");
@@ -255,7 +257,7 @@ TEST_CASE("A signal reaches the trainers, which stop, and nothing new starts") {
   });
   const GridOutcome outcome = grid.train(1);
   sender.join();
-  CHECK(outcome.interrupted);
+  CHECK(outcome.signal == SIGTERM);
   CHECK(outcome.failed.empty());
   CHECK(outcome.completed == 0);
   CHECK(read(grid.folder("slow") / "stops") == "x\n");
@@ -284,6 +286,58 @@ TEST_CASE("Trainers do not outlive a killed program") {
   kill(process, SIGKILL);
   waitpid(process, nullptr, 0);
   CHECK(wait_until([&] { return read(grid.folder("slow") / "stops") == "x\n"; }));
+}
+
+TEST_CASE("Data is prepared once, and again only where its inputs change") {
+  const fs::path root = fs::temp_directory_path() / ("bov_prepare_test_" + std::to_string(getpid()));
+  fs::remove_all(root);
+  fs::create_directories(root);
+  // 600 documents of 40 words out of 97, enough to learn a vocabulary of 300 and to have a validation split.
+  std::ofstream source(root / "source.jsonl");
+  for (int document = 0; document < 600; ++document) {
+    source << "{\"text\": \"";
+    for (int word = 0; word < 40; ++word) source << "word" << (document * 41 + word * word * 7) % 97 << ' ';
+    source << "\"}\n";
+  }
+  source.close();
+  const std::vector<std::string> fetch{"/bin/sh", "-c",
+                                       "cp '" + (root / "source.jsonl").string() +
+                                           "' \"$2/text.jsonl\"; echo x >> '" + (root / "fetches").string() +
+                                           "'",
+                                       "fetch"};
+  GridConfig grid;
+  grid.base.model.vocab_size = 300;
+  grid.base.data.shards = "shards";
+  grid.prepare = PrepareConfig{"small", "text", "tokenizer"};
+  set_data_folder(grid, root);
+  CHECK(grid.base.data.shards == root / "shards");
+  Progress progress(ProgressStyle::none);
+
+  prepare_data(grid, fetch, progress);
+  const auto manifest = nlohmann::json::parse(read(root / "shards/manifest.json"));
+  const auto first_written = fs::last_write_time(root / "shards/manifest.json");
+  const std::string first_tokenizer = read(root / "tokenizer/tokenizer.model");
+  CHECK(manifest.at("validation").at("documents").get<int64_t>() > 10);
+
+  prepare_data(grid, fetch, progress);
+  CHECK(fs::last_write_time(root / "shards/manifest.json") == first_written);
+  CHECK(read(root / "fetches") == "x\n");
+
+  grid.base.model.vocab_size = 310;
+  prepare_data(grid, fetch, progress);
+  CHECK(read(root / "tokenizer/tokenizer.model") != first_tokenizer);
+  CHECK(fs::last_write_time(root / "shards/manifest.json") != first_written);
+  CHECK(read(root / "fetches") == "x\n");
+
+  grid.prepare->corpus = "core";
+  CHECK_THROWS_WITH(
+      prepare_data(grid, fetch, progress),
+      Catch::Contains("made from {\"profile\":\"small\"}, but the grid asks for {\"profile\":\"core\"}"));
+  fs::remove_all(root / "text");
+  CHECK_THROWS_WITH(
+      prepare_data(grid, {"/bin/sh", "-c", "echo start; echo no network >&2; exit 1"}, progress),
+      Catch::Contains("/bin/sh failed: no network"));
+  fs::remove_all(root);
 }
 
 TEST_CASE("A child tells how it ended") {
