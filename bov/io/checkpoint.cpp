@@ -29,13 +29,30 @@ constexpr std::pair<const char*, TensorMap CheckpointContents::*> kOtherFiles[] 
     {"optimizer.safetensors", &CheckpointContents::optimizer},
     {"state.safetensors", &CheckpointContents::state}};
 
+// Removes a folder and all below it; nothing if it does not exist. Not std::filesystem::remove_all: libtorch 2.11 exports
+// one of a newer libstdc++, which crashes in a program that links libtorch before an older libstdc++.
+void remove_folder(const fs::path& folder) {
+  if (!fs::exists(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory() && !entry.is_symlink()) {
+      remove_folder(entry.path());
+    } else {
+      fs::remove(entry.path());
+    }
+  }
+  fs::remove(folder);
+}
+
 /// Removes a folder when the scope ends, whatever is in it then.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
   ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    try {
+      remove_folder(path_);
+    } catch (const fs::filesystem_error&) {
+      // The next prune_checkpoints tries again.
+    }
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -103,7 +120,7 @@ void put_in_place(const fs::path& temporary, const fs::path& target) {
       rename_or_throw(aside, target);
       throw;
     }
-    fs::remove_all(aside);
+    remove_folder(aside);
   }
 }
 
@@ -113,7 +130,7 @@ CheckpointFile write_tensors(const fs::path& path, const TensorMap& tensors) {
 }
 
 void write_folder(const fs::path& folder, const CheckpointContents& contents) {
-  fs::remove_all(folder);  // left by a crashed process that had our id
+  remove_folder(folder);  // left by a crashed process that had our id
   fs::create_directories(folder);
   CheckpointManifest manifest{contents.step, {}, contents.metadata};
   manifest.files[kModelFile] = write_tensors(folder / kModelFile, contents.model);
@@ -204,7 +221,7 @@ std::vector<fs::path> prune_checkpoints(const fs::path& checkpoints, int64_t kee
   const Listing listing = list(checkpoints);
   for (const auto& [writer, path] : listing.temporaries) {
     if (writer != ::getpid() && is_running(writer)) continue;
-    fs::remove_all(path);
+    remove_folder(path);
     removed.push_back(path);
   }
   int64_t kept = 0;
@@ -216,7 +233,7 @@ std::vector<fs::path> prune_checkpoints(const fs::path& checkpoints, int64_t kee
     // Under a temporary name first, so that an interrupted removal leaves no half checkpoint.
     const fs::path temporary = temporary_for(path);
     rename_or_throw(path, temporary);
-    fs::remove_all(temporary);
+    remove_folder(temporary);
     removed.push_back(path);
   }
   return removed;
