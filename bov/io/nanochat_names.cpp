@@ -61,7 +61,7 @@ void append_layer(std::vector<NanochatName>& names, const ValueSpec& spec, int64
   if (!is_target) return;
   append_coefficients(names, spec, layer);
   if (value_source_info(spec.source).has_table && !spec.shared) {
-    names.push_back({ours + ".attention.value.source.bank.table", published_table(layer)});
+    names.push_back({ours + ".attention.value.bank.table", published_table(layer)});
   }
 }
 
