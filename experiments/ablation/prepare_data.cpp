@@ -32,9 +32,9 @@ namespace fs = std::filesystem;
 constexpr const char* kStampFile = "prepared.json";
 constexpr std::chrono::milliseconds kPollInterval{100};
 
-// The small corpus has a few hundred documents: one in a hundred would be too few to measure on.
+// The quick corpus has a few hundred documents: one in a hundred would be too few to measure on.
 int validation_per_mille(const std::string& corpus_profile) {
-  return corpus_profile == "small" ? 50 : 10;
+  return corpus_profile == "quick" ? 50 : 10;
 }
 
 // Waits until no other process prepares data in `folder`; the lock goes with the object, or the process.

@@ -75,10 +75,6 @@ FieldRule one_of(std::vector<std::string> choices) {
           }};
 }
 
-FieldRule any_number() {
-  return {};
-}
-
 FieldRule any_text(const std::string& expected) {
   return {expected, {}, {}};
 }

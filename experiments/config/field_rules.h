@@ -8,8 +8,8 @@
 namespace bov::experiments {
 
 struct FieldRule {
-  std::string
-      expected;  ///< "of 1 or more", "one of small, core, full"; follows the type's name where it is a number
+  /// "one of quick, core, full"; where the field is a number it follows the type's name: "of 1 or more".
+  std::string expected;
   std::function<bool(double)> number;            ///< empty: any number
   std::function<bool(const std::string&)> text;  ///< empty: any text
 };
@@ -18,7 +18,6 @@ FieldRule at_least(double lowest);
 FieldRule above(double bound);
 FieldRule between(double lowest, double highest);
 FieldRule one_of(std::vector<std::string> choices);
-FieldRule any_number();
 /// Any text; `expected` says what it means.
 FieldRule any_text(const std::string& expected);
 /// A text that may stand as a folder's name: letters, digits, '.', '_' and '-', not starting with '.'.

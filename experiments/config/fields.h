@@ -150,7 +150,7 @@ void visit_fields(T& paper, auto&& visit) {
 
 template <FieldsOf<PrepareConfig> T>
 void visit_fields(T& prepare, auto&& visit) {
-  visit(Field{"corpus", one_of({"small", "core", "full"}), "profile of scripts/fetch_corpus"},
+  visit(Field{"corpus", one_of({"quick", "core", "full"}), "profile of scripts/fetch_corpus"},
         prepare.corpus);
   visit(Field{"corpus_folder", any_text("a folder"), "where the text goes"}, prepare.corpus_folder);
   visit(Field{"tokenizer", any_text("a folder"), "where the tokenizer trained on that text goes"},

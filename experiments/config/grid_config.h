@@ -22,7 +22,7 @@ namespace bov::experiments {
 /// `prepare:` how to make the data of the base config where it is missing. The tokenizer gets
 /// base.model.vocab_size entries and the token shards go to base.data.shards.
 struct PrepareConfig {
-  std::string corpus;         ///< profile of scripts/fetch_corpus: small | core | full
+  std::string corpus;         ///< profile of scripts/fetch_corpus: quick | core | full
   std::string corpus_folder;  ///< where its text files go
   std::string tokenizer;      ///< folder of the trained tokenizer
 

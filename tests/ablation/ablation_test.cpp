@@ -308,7 +308,7 @@ TEST_CASE("Data is prepared once, and again only where its inputs change") {
   GridConfig grid;
   grid.base.model.vocab_size = 300;
   grid.base.data.shards = "shards";
-  grid.prepare = PrepareConfig{"small", "text", "tokenizer"};
+  grid.prepare = PrepareConfig{"quick", "text", "tokenizer"};
   set_data_folder(grid, root);
   CHECK(grid.base.data.shards == root / "shards");
   Progress progress(ProgressStyle::none);
@@ -332,7 +332,7 @@ TEST_CASE("Data is prepared once, and again only where its inputs change") {
   grid.prepare->corpus = "core";
   CHECK_THROWS_WITH(
       prepare_data(grid, fetch, progress),
-      Catch::Contains("made from {\"profile\":\"small\"}, but the grid asks for {\"profile\":\"core\"}"));
+      Catch::Contains("made from {\"profile\":\"quick\"}, but the grid asks for {\"profile\":\"core\"}"));
   fs::remove_all(root / "text");
   CHECK_THROWS_WITH(
       prepare_data(grid, {"/bin/sh", "-c", "echo start; echo no network >&2; exit 1"}, progress),
