@@ -8,8 +8,8 @@
 
 #include "csrc/kernels/host_device.h"
 
-/// Loops over one row, written so that the compiler turns them into vector code, and a switch to the widest instruction
-/// set that pays for memory-bound rows.
+/// Loops over one row, written so that the compiler turns them into vector code, and a switch to the widest
+/// instruction set that pays for memory-bound rows.
 #define BOV_ALWAYS_INLINE inline __attribute__((always_inline))
 
 namespace bov::ops::cpu {
@@ -21,9 +21,9 @@ __attribute__((target("avx2,f16c"))) void run_avx2(const Args&... args) {
 }
 #endif
 
-/// Calls Loop::run(args...), compiled for AVX2 where the processor has it. `run` and what it calls in its inner loops must
-/// be BOV_ALWAYS_INLINE: a call is compiled for the oldest processor. Both versions give the same bits, since
-/// neither contracts products and sums.
+/// Calls Loop::run(args...), compiled for AVX2 where the processor has it. `run` and what it calls in its
+/// inner loops must be BOV_ALWAYS_INLINE: a call is compiled for the oldest processor. Both versions give the
+/// same bits, since neither contracts products and sums.
 template <typename Loop, typename... Args>
 void run_widest(const Args&... args) {
 #if defined(__x86_64__)
@@ -35,9 +35,9 @@ void run_widest(const Args&... args) {
   Loop::run(args...);
 }
 
-/// kernels::convert without branches for bfloat16, which vectorises.
+/// kernels::element_cast without branches for bfloat16, which vectorises.
 template <typename To, typename From>
-BOV_ALWAYS_INLINE To convert_element(From x) {
+BOV_ALWAYS_INLINE To element_cast(From x) {
   if constexpr (std::is_same_v<To, c10::BFloat16> && !std::is_same_v<From, c10::BFloat16>) {
     const float value = static_cast<float>(x);
     const auto bits = std::bit_cast<uint32_t>(value);
@@ -49,16 +49,7 @@ BOV_ALWAYS_INLINE To convert_element(From x) {
   } else if constexpr (std::is_same_v<From, c10::BFloat16> && !std::is_same_v<To, c10::BFloat16>) {
     return static_cast<To>(std::bit_cast<float>(static_cast<uint32_t>(x.x) << 16));
   } else {
-    return kernels::convert<To>(x);
-  }
-}
-
-/// Asks for all cache lines of a row before it is needed: hardware prefetchers do not follow jumps between rows.
-template <typename T>
-BOV_ALWAYS_INLINE void prefetch_row(const T* row, int64_t width) {
-  const auto* bytes = reinterpret_cast<const char*>(row);
-  for (int64_t offset = 0; offset < width * static_cast<int64_t>(sizeof(T)); offset += 64) {
-    __builtin_prefetch(bytes + offset);
+    return kernels::element_cast<To>(x);
   }
 }
 
@@ -66,37 +57,41 @@ BOV_ALWAYS_INLINE void prefetch_row(const T* row, int64_t width) {
 template <typename Compute, typename In, typename Out>
 BOV_ALWAYS_INLINE void scale_row(const In* __restrict in, Compute scale, Out* __restrict out, int64_t width) {
   for (int64_t i = 0; i < width; ++i) {
-    out[i] = convert_element<Out>(scale * convert_element<Compute>(in[i]));
+    out[i] = element_cast<Out>(scale * element_cast<Compute>(in[i]));
   }
 }
 
-/// sum = in.
-template <typename Compute, typename In>
-BOV_ALWAYS_INLINE void start_sum(const In* __restrict in, Compute* __restrict sum, int64_t width) {
-  for (int64_t i = 0; i < width; ++i) {
-    sum[i] = convert_element<Compute>(in[i]);
+/// sum = rows[0] + rows[1] + ... if `Start`, else sum = sum + rows[0] + ..., added from left to right;
+/// meanwhile asks for the rows `next`, which are summed after these: hardware prefetchers do not follow jumps
+/// between rows.
+template <int Rows, bool Start, typename Compute, typename In>
+BOV_ALWAYS_INLINE void add_rows(const In* const* rows,
+                                const In* const* next,
+                                Compute* __restrict sum,
+                                int64_t width) {
+  const auto add_column = [&](int64_t i) __attribute__((always_inline)) {
+    Compute value = Start ? element_cast<Compute>(rows[0][i]) : sum[i];
+    for (int r = Start ? 1 : 0; r < Rows; ++r) {
+      value += element_cast<Compute>(rows[r][i]);
+    }
+    return value;
+  };
+  constexpr int64_t kColumns = 16;  // at most one cache line of a row
+  int64_t i = 0;
+  for (; i + kColumns <= width; i += kColumns) {
+    for (int r = 0; r < Rows; ++r) {
+      __builtin_prefetch(next[r] + i);
+    }
+    Compute values[kColumns];
+    for (int64_t j = 0; j < kColumns; ++j) {
+      values[j] = add_column(i + j);
+    }
+    for (int64_t j = 0; j < kColumns; ++j) {
+      sum[i + j] = values[j];
+    }
   }
-}
-
-/// sum += in.
-template <typename Compute, typename In>
-BOV_ALWAYS_INLINE void add_row(const In* __restrict in, Compute* __restrict sum, int64_t width) {
-  for (int64_t i = 0; i < width; ++i) {
-    sum[i] += convert_element<Compute>(in[i]);
-  }
-}
-
-/// sum = (((sum + a) + b) + c) + d: add_row four times, with the sum read and written once.
-template <typename Compute, typename In>
-BOV_ALWAYS_INLINE void add_four_rows(const In* __restrict a,
-                                     const In* __restrict b,
-                                     const In* __restrict c,
-                                     const In* __restrict d,
-                                     Compute* __restrict sum,
-                                     int64_t width) {
-  for (int64_t i = 0; i < width; ++i) {
-    sum[i] = sum[i] + convert_element<Compute>(a[i]) + convert_element<Compute>(b[i]) +
-             convert_element<Compute>(c[i]) + convert_element<Compute>(d[i]);
+  for (; i < width; ++i) {
+    sum[i] = add_column(i);
   }
 }
 
@@ -108,12 +103,12 @@ BOV_ALWAYS_INLINE double dot_row(const A* __restrict a, const B* __restrict b, i
   int64_t i = 0;
   for (; i + kLanes <= width; i += kLanes) {
     for (int64_t j = 0; j < kLanes; ++j) {
-      lanes[j] += convert_element<double>(a[i + j]) * convert_element<double>(b[i + j]);
+      lanes[j] += element_cast<double>(a[i + j]) * element_cast<double>(b[i + j]);
     }
   }
   double sum = 0.0;
   for (; i < width; ++i) {
-    sum += convert_element<double>(a[i]) * convert_element<double>(b[i]);
+    sum += element_cast<double>(a[i]) * element_cast<double>(b[i]);
   }
   for (const double lane : lanes) {
     sum += lane;

@@ -17,7 +17,8 @@ namespace {
 
 using kernels::ComputeType;
 
-constexpr int64_t kPrefetchRows = 4;
+/// Rows that are summed together, so that the sum is read and written once for all of them.
+constexpr int64_t kBlockRows = 4;
 /// Elements below which a second thread costs more than it helps.
 constexpr int64_t kElementsPerTask = 32768;
 
@@ -46,7 +47,8 @@ at::Tensor checked_ids(const at::Tensor& ids, int64_t rows) {
   const int64_t* id = list.const_data_ptr<int64_t>();
   const int64_t* bad = std::find_if(id, id + list.numel(), [rows](int64_t x) { return x < 0 || x >= rows; });
   TORCH_CHECK_INDEX(bad == id + list.numel(), "value_gather: id ", *bad, " at ids",
-                    unravel(bad - id, ids.sizes()), " is outside the table of ", rows, " rows");
+                    at::IntArrayRef(unravel(bad - id, ids.sizes())), " is outside the table of ", rows,
+                    " rows");
   return list;
 }
 
@@ -62,7 +64,6 @@ struct GatherRows {
     const Table* table;
     int64_t row_stride, width;
     const int64_t* ids;
-    int64_t positions;
     bool scaled;
     Compute scale;
     Out* out;
@@ -70,8 +71,6 @@ struct GatherRows {
 
   BOV_ALWAYS_INLINE static void run(const Problem& p, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t ahead = std::min(i + kPrefetchRows, p.positions - 1);
-      cpu::prefetch_row(p.table + p.ids[ahead] * p.row_stride, p.width);
       const Table* row = p.table + p.ids[i] * p.row_stride;
       Out* out = p.out + i * p.width;
       if constexpr (std::is_same_v<Table, Out>) {
@@ -98,14 +97,10 @@ at::Tensor value_gather_cpu(const at::Tensor& table,
       using Table = decltype(table_zero);
       using Out = decltype(out_zero);
       using Loop = GatherRows<Table, Out>;
-      const typename Loop::Problem problem{rows.const_data_ptr<Table>(),
-                                           rows.stride(0),
-                                           rows.size(1),
-                                           list.const_data_ptr<int64_t>(),
-                                           list.numel(),
-                                           scale.has_value(),
-                                           scale_value<typename Loop::Compute>(scale),
-                                           out.mutable_data_ptr<Out>()};
+      const typename Loop::Problem problem{
+          rows.const_data_ptr<Table>(),   rows.stride(0),    rows.size(1),
+          list.const_data_ptr<int64_t>(), scale.has_value(), scale_value<typename Loop::Compute>(scale),
+          out.mutable_data_ptr<Out>()};
       at::parallel_for(0, list.numel(), rows_per_task(problem.width),
                        [&](int64_t begin, int64_t end) { cpu::run_widest<Loop>(problem, begin, end); });
     });
@@ -162,21 +157,36 @@ struct ScatterRows {
     return p.scale_partials == nullptr ? 0.0 : cpu::dot_row(sum, p.table + row * p.row_stride, p.width);
   }
 
-  BOV_ALWAYS_INLINE static void sum_piece(const Problem& p, int64_t begin, int64_t end, Compute* sum) {
-    const int64_t last = p.positions - 1;
-    cpu::prefetch_row(p.grad_row(std::min(begin + kPrefetchRows, last)), p.width);
-    cpu::start_sum(p.grad_row(begin), sum, p.width);
-    int64_t k = begin + 1;
-    for (; k + 4 <= end; k += 4) {
-      for (int64_t i = 0; i < 4; ++i) {
-        cpu::prefetch_row(p.grad_row(std::min(k + i + kPrefetchRows, last)), p.width);
-      }
-      cpu::add_four_rows(p.grad_row(k), p.grad_row(k + 1), p.grad_row(k + 2), p.grad_row(k + 3), sum,
-                         p.width);
+  template <int Count, bool Start>
+  BOV_ALWAYS_INLINE static void add_block(const Problem& p, int64_t k, Compute* sum) {
+    const Grad* rows[Count];
+    const Grad* next[Count];
+    for (int i = 0; i < Count; ++i) {
+      rows[i] = p.grad_row(k + i);
+      next[i] = p.grad_row(std::min(k + i + kBlockRows, p.positions - 1));
     }
-    for (; k < end; ++k) {
-      cpu::prefetch_row(p.grad_row(std::min(k + kPrefetchRows, last)), p.width);
-      cpu::add_row(p.grad_row(k), sum, p.width);
+    cpu::add_rows<Count, Start>(rows, next, sum, p.width);
+  }
+
+  template <bool Start>
+  BOV_ALWAYS_INLINE static void add_block(const Problem& p, int64_t k, int64_t count, Compute* sum) {
+    switch (count) {
+      case 1:
+        return add_block<1, Start>(p, k, sum);
+      case 2:
+        return add_block<2, Start>(p, k, sum);
+      case 3:
+        return add_block<3, Start>(p, k, sum);
+      default:
+        return add_block<kBlockRows, Start>(p, k, sum);
+    }
+  }
+
+  /// sum = the rows of grad at sorted positions [begin, end), added in order.
+  BOV_ALWAYS_INLINE static void sum_piece(const Problem& p, int64_t begin, int64_t end, Compute* sum) {
+    add_block<true>(p, begin, std::min(kBlockRows, end - begin), sum);
+    for (int64_t k = begin + kBlockRows; k < end; k += kBlockRows) {
+      add_block<false>(p, k, std::min(kBlockRows, end - k), sum);
     }
   }
 
@@ -218,7 +228,8 @@ struct ScatterRows {
       }
       Compute* sum = p.tails + chunk * p.width;
       for (int64_t later = chunk + 1; later * p.chunk < segment_end; ++later) {
-        cpu::add_row(p.heads + later * p.width, sum, p.width);
+        const Compute* head = p.heads + later * p.width;
+        cpu::add_rows<1, false>(&head, &head, sum, p.width);
       }
       const double share = finish(p, row, sum);
       if (p.scale_partials != nullptr) {

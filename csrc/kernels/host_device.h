@@ -22,7 +22,7 @@ BOV_HOST_DEVICE int64_t ceil_div(int64_t a, int64_t b) {
 
 /// Converts between element types; 16-bit ones go by way of float, the only conversion that all of them have.
 template <typename To, typename From>
-BOV_HOST_DEVICE To convert(From x) {
+BOV_HOST_DEVICE To element_cast(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
   } else if constexpr (sizeof(From) == 2 || sizeof(To) == 2) {

@@ -7,9 +7,10 @@
 
 #include "csrc/kernels/value_gather_threads.h"
 
-/// value_gather on a CUDA device: raw device pointers and a stream in, a status out. The caller owns every buffer, sets
-/// the device and has checked shapes and dtypes. Row counts and positions of the backward pass are below 2^31 - 1;
-/// offsets are 64-bit everywhere. The arithmetic is done in ComputeType of the two element types.
+/// value_gather on a CUDA device: raw device pointers and a stream in, a status out. The caller owns every
+/// buffer, sets the device and has checked shapes and dtypes. Row counts and positions of the backward pass
+/// are below 2^31 - 1; offsets are 64-bit everywhere. The arithmetic is done in ComputeType of the two
+/// element types.
 namespace bov::kernels {
 
 enum class Element { float64, float32, bfloat16, float16 };

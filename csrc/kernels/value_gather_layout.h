@@ -4,15 +4,16 @@
 
 /// How value_gather divides its work, as plain arithmetic for CPU, GPU and tests.
 ///
-/// Backward: positions 0..n-1 are sorted by id (stable), so the rows that feed one table row form a segment. The sorted
-/// order is cut into chunks of equal length, whatever the ids are: a frequent id spreads over many chunks, a rare one
-/// shares a chunk with others. A chunk finishes the segments that lie inside it. One that crosses a border leaves a
-/// partial sum in each chunk: the `tail` of the chunk where it begins, the `head` of every later one. Combining adds
-/// tail, head, head, ... in chunk order. Neither step depends on the number of threads.
+/// Backward: positions 0..n-1 are sorted by id (stable), so the rows that feed one table row form a segment.
+/// The sorted order is cut into chunks of equal length, whatever the ids are: a frequent id spreads over many
+/// chunks, a rare one shares a chunk with others. A chunk finishes the segments that lie inside it. One that
+/// crosses a border leaves a partial sum in each chunk: the `tail` of the chunk where it begins, the `head`
+/// of every later one. Combining adds tail, head, head, ... in chunk order. Neither step depends on the
+/// number of threads.
 namespace bov::kernels {
 
-/// Positions in a chunk: about 1024 chunks, of 32 positions at least. Many enough to fill a device, and few enough that
-/// the most frequent token of a text (an eighth of it) leaves about 128 partials to add.
+/// Positions in a chunk: about 1024 chunks, of 32 positions at least. Many enough to fill a device, and few
+/// enough that the most frequent token of a text (an eighth of it) leaves about 128 partials to add.
 BOV_HOST_DEVICE int64_t chunk_length(int64_t positions) {
   int64_t length = 32;
   while (length * 1024 < positions) {
@@ -29,8 +30,8 @@ struct SegmentPiece {
   bool continues;      ///< the segment goes on in the next chunk
 };
 
-/// The piece that starts at sorted position `begin` of the chunk [chunk_begin, chunk_end). `row_begin[r]` is the first
-/// sorted position whose id is at least r, for r in [0, R].
+/// The piece that starts at sorted position `begin` of the chunk [chunk_begin, chunk_end). `row_begin[r]` is
+/// the first sorted position whose id is at least r, for r in [0, R].
 template <typename Id>
 BOV_HOST_DEVICE SegmentPiece segment_piece(
     const Id* sorted_ids, const Id* row_begin, int64_t begin, int64_t chunk_begin, int64_t chunk_end) {

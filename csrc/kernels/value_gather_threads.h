@@ -2,13 +2,13 @@
 
 #include "csrc/kernels/value_gather_layout.h"
 
-/// What one thread of each value_gather kernel does. The functions know no CUDA, so that tests walk the same code over
-/// blocks and threads on the host. `Pack` width V: 1, or as many elements as make 16 bytes where width, strides
-/// and addresses allow it.
+/// What one thread of each value_gather kernel does. The functions know no CUDA, so that tests walk the same
+/// code over blocks and threads on the host. `Pack` width V: 1, or as many elements as make 16 bytes where
+/// width, strides and addresses allow it.
 namespace bov::kernels {
 
-/// Where a kernel leaves an id that it found outside the table: memory that the host reads without waiting. The
-/// words are written by racing threads, and any of their ids will do.
+/// Where a kernel leaves an id that it found outside the table: memory that the host reads without waiting.
+/// The words are written by racing threads, and any of their ids will do.
 struct IdReport {
   int64_t id;
   int64_t rows;
@@ -56,11 +56,11 @@ BOV_HOST_DEVICE void gather_thread(const GatherProblem<Table, Out>& p,
       if (inside) {
         const auto values = load_pack<Table, V>(p.table + id * p.row_stride + v * V);
         for (int j = 0; j < V; ++j) {
-          result.element[j] = convert<Out>(scale * convert<Compute>(values.element[j]));
+          result.element[j] = element_cast<Out>(scale * element_cast<Compute>(values.element[j]));
         }
       } else {
         for (int j = 0; j < V; ++j) {
-          result.element[j] = convert<Out>(p.outside);
+          result.element[j] = element_cast<Out>(p.outside);
         }
       }
       store_pack(p.out + i * p.width + v * V, result);
@@ -100,14 +100,14 @@ BOV_HOST_DEVICE auto finish_pack(const ScatterProblem<Grad, Table>& p,
   if (p.scale_partials != nullptr) {
     const auto values = load_pack<Table, V>(p.table + row * p.row_stride + column);
     for (int j = 0; j < V; ++j) {
-      share += sum.element[j] * convert<Compute>(values.element[j]);
+      share += sum.element[j] * element_cast<Compute>(values.element[j]);
     }
   }
   if (p.table_grad != nullptr) {
     const Compute scale = p.scale == nullptr ? Compute(1) : *p.scale;
     Pack<Table, V> result;
     for (int j = 0; j < V; ++j) {
-      result.element[j] = convert<Table>(scale * sum.element[j]);
+      result.element[j] = element_cast<Table>(scale * sum.element[j]);
     }
     store_pack(p.table_grad + row * p.width + column, result);
   }
@@ -133,7 +133,7 @@ BOV_HOST_DEVICE auto sum_rows(const ScatterProblem<Grad, Table>& p,
     for (int i = 0; i < kInFlight; ++i) {
       if (k + i < end) {
         for (int j = 0; j < V; ++j) {
-          sum.element[j] += convert<Compute>(rows[i].element[j]);
+          sum.element[j] += element_cast<Compute>(rows[i].element[j]);
         }
       }
     }
@@ -167,7 +167,8 @@ BOV_HOST_DEVICE void chunk_thread(const ScatterProblem<Grad, Table>& p,
   }
 }
 
-/// Adds up the segment that begins in this chunk and crosses its end, if there is one, over one pack of columns.
+/// Adds up the segment that begins in this chunk and crosses its end, if there is one, over one pack of
+/// columns.
 template <int V, typename Grad, typename Table>
 BOV_HOST_DEVICE void combine_thread(const ScatterProblem<Grad, Table>& p,
                                     const ChunkGrid& grid,

@@ -1,0 +1,240 @@
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "csrc/kernels/value_gather_threads.h"
+#include "csrc/reference/value_gather_reference.h"
+#include "csrc/value_gather.h"
+#include "support/catch.h"
+#include "support/tensor_compare.h"
+
+// The thread functions of the CUDA kernels, walked on the host block by block and thread by thread.
+
+namespace {
+
+using namespace bov::kernels;
+using bov::testing::bitwise_equal;
+using bov::testing::max_abs_error;
+using bov::testing::relative_error;
+namespace reference = bov::ops::reference;
+
+template <typename T>
+constexpr at::ScalarType kType = c10::CppTypeToScalarType<T>::value;
+
+template <int V, typename Table, typename Out>
+at::Tensor walk_gather(
+    const at::Tensor& table, const at::Tensor& ids, double scale, int64_t max_blocks, IdReport& report) {
+  using Compute = ComputeType<Table, Out>;
+  const int64_t width = table.size(1);
+  // A value no result has, so that an element that no thread writes is seen.
+  at::Tensor out = at::full({ids.numel(), width}, -12345.0, kType<Out>);
+  const Compute factor = scale;
+  const GatherProblem<Table, Out> problem{table.const_data_ptr<Table>(),
+                                          table.size(0),
+                                          table.stride(0),
+                                          ids.const_data_ptr<int64_t>(),
+                                          ids.numel(),
+                                          &factor,
+                                          out.mutable_data_ptr<Out>(),
+                                          width,
+                                          &report,
+                                          std::numeric_limits<Compute>::quiet_NaN()};
+  const GatherGrid grid = gather_grid(ids.numel(), width / V, max_blocks);
+  for (int64_t block = 0; block < grid.blocks; ++block) {
+    for (int thread = 0; thread < grid.threads; ++thread) {
+      gather_thread<V>(problem, grid, block, thread);
+    }
+  }
+  return out;
+}
+
+template <int V, typename Table, typename Out>
+void check_gather(int64_t positions, int64_t width, int64_t max_blocks) {
+  INFO("V " << V << ", positions " << positions << ", width " << width << ", blocks at most " << max_blocks);
+  const at::Tensor table = at::randn({17, width}).to(kType<Table>);
+  const at::Tensor ids = at::randint(17, {positions}, at::kLong);
+  IdReport report{};
+  const at::Tensor out = walk_gather<V, Table, Out>(table, ids, 1.37, max_blocks, report);
+  CHECK(bitwise_equal(out, reference::value_gather(
+                               table, ids, at::full({}, 1.37, kType<ComputeType<Table, Out>>), kType<Out>)));
+  CHECK(report.found == 0);
+}
+
+struct Sorted {
+  std::vector<int32_t> ids, order, row_begin;
+};
+
+/// What sort_ids leaves on the device: ids outside the table last, under the key `rows`.
+Sorted sort_as_device(const at::Tensor& ids, int64_t rows) {
+  const int64_t n = ids.numel();
+  const int64_t* id = ids.const_data_ptr<int64_t>();
+  const auto key = [&](int64_t i) { return id[i] >= 0 && id[i] < rows ? id[i] : rows; };
+  Sorted sorted{std::vector<int32_t>(n), std::vector<int32_t>(n), std::vector<int32_t>(rows + 1)};
+  std::iota(sorted.order.begin(), sorted.order.end(), 0);
+  std::stable_sort(sorted.order.begin(), sorted.order.end(), [&](int a, int b) { return key(a) < key(b); });
+  for (int64_t k = 0; k < n; ++k) {
+    sorted.ids[k] = static_cast<int32_t>(key(sorted.order[k]));
+  }
+  for (int64_t r = 0; r <= rows; ++r) {
+    sorted.row_begin[r] = static_cast<int32_t>(first_position_of(sorted.ids.data(), n, r));
+  }
+  return sorted;
+}
+
+/// Table gradient and scale gradient by the kernels' threads.
+template <int V, typename Grad, typename Table>
+std::tuple<at::Tensor, double> walk_scatter(const at::Tensor& grad,
+                                            const at::Tensor& table,
+                                            const at::Tensor& ids,
+                                            double scale) {
+  using Compute = ComputeType<Table, Grad>;
+  const int64_t width = table.size(1);
+  const Sorted sorted = sort_as_device(ids, table.size(0));
+  const ChunkGrid grid = chunk_grid(ids.numel(), width / V);
+  const double nan = std::nan("");  // a partial that is read without having been written shows
+  at::Tensor heads = at::full({grid.chunks, width}, nan, kType<Compute>);
+  at::Tensor tails = at::full({grid.chunks, width}, nan, kType<Compute>);
+  at::Tensor partials = at::full({2 * grid.chunks * grid.vectors}, nan, kType<Compute>);
+  at::Tensor table_grad = at::zeros_like(table);
+  const Compute factor = scale;
+  const ScatterProblem<Grad, Table> problem{grad.const_data_ptr<Grad>(),
+                                            grad.stride(0),
+                                            table.const_data_ptr<Table>(),
+                                            table.stride(0),
+                                            table.size(0),
+                                            width,
+                                            ids.numel(),
+                                            sorted.ids.data(),
+                                            sorted.order.data(),
+                                            sorted.row_begin.data(),
+                                            &factor,
+                                            heads.mutable_data_ptr<Compute>(),
+                                            tails.mutable_data_ptr<Compute>(),
+                                            table_grad.mutable_data_ptr<Table>(),
+                                            partials.mutable_data_ptr<Compute>()};
+  CHECK(grid.tiles * grid.threads >= grid.vectors);
+  for (const bool combine : {false, true}) {
+    for (int64_t chunk = 0; chunk < grid.chunks; ++chunk) {
+      for (int64_t vector = 0; vector < grid.vectors; ++vector) {
+        combine ? combine_thread<V>(problem, grid, chunk, vector)
+                : chunk_thread<V>(problem, grid, chunk, vector);
+      }
+    }
+  }
+  return {table_grad, partials.to(at::kDouble).sum().item<double>()};
+}
+
+template <int V, typename Grad, typename Table>
+void check_scatter(const at::Tensor& ids, int64_t rows, int64_t width) {
+  INFO("V " << V << ", positions " << ids.numel() << ", rows " << rows << ", width " << width);
+  const at::Tensor table = at::randn({rows, width}).to(kType<Table>);
+  const at::Tensor grad = at::randn({ids.numel(), width}).to(kType<Grad>);
+  const auto [table_grad, scale_grad] = walk_scatter<V, Grad, Table>(grad, table, ids, 1.37);
+
+  const at::Tensor scale = at::full({}, 1.37, kType<ComputeType<Table, Grad>>).requires_grad_(true);
+  const at::Tensor leaf = table.clone().requires_grad_(true);
+  const auto expected =
+      torch::autograd::grad({bov::ops::value_gather(leaf, ids, scale, kType<Grad>)}, {leaf, scale}, {grad});
+  // The CPU kernel cuts and orders its sums the same way, so that the table's gradient is equal to the last
+  // bit.
+  CHECK(max_abs_error(table_grad, expected[0]) == 0.0);
+  // The scale's is summed in another order, in float32: some thousand terms.
+  CHECK(relative_error(at::full({}, scale_grad, at::kDouble), expected[1]) < 1e-4);
+}
+
+}  // namespace
+
+TEST_CASE("gather threads cover every element once, for odd sizes and few blocks") {
+  at::manual_seed(1);
+  for (const int64_t positions : {1, 7, 32, 33, 300}) {
+    for (const int64_t max_blocks : {1, 3, 1 << 20}) {
+      for (const int64_t width : {1, 2, 3, 31, 33, 70}) {
+        check_gather<1, float, float>(positions, width, max_blocks);
+      }
+      for (const int64_t width : {4, 12, 128, 132, 260}) {
+        check_gather<4, float, float>(positions, width, max_blocks);
+        check_gather<4, float, c10::BFloat16>(positions, width, max_blocks);
+        check_gather<2, double, float>(positions, width, max_blocks);
+      }
+      check_gather<8, c10::BFloat16, c10::BFloat16>(positions, 264, max_blocks);
+      check_gather<8, c10::Half, c10::Half>(positions, 8, max_blocks);
+    }
+  }
+}
+
+TEST_CASE("gather threads report an id outside the table and read nothing there") {
+  const at::Tensor table = at::randn({5, 8});
+  for (const int64_t bad :
+       {int64_t{5}, int64_t{-1}, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+    const at::Tensor ids = at::tensor({int64_t{4}, bad, int64_t{0}}, at::kLong);
+    IdReport report{};
+    const at::Tensor out = walk_gather<4, float, float>(table, ids, 1.0, 1 << 20, report);
+    CHECK(at::equal(out[0], table[4]));
+    CHECK(out[1].isnan().all().item<bool>());
+    CHECK(at::equal(out[2], table[0]));
+    CHECK(report.found == 1);
+    CHECK(report.id == bad);
+    CHECK(report.rows == 5);
+  }
+}
+
+TEST_CASE("chunks hold 32 positions at least, and there are about a thousand of them at most") {
+  CHECK(chunk_length(1) == 32);
+  CHECK(chunk_length(32768) == 32);
+  CHECK(chunk_length(32769) == 64);
+  CHECK(chunk_length(524288) == 512);
+  CHECK(ceil_div(524289, chunk_length(524289)) == 513);
+}
+
+TEST_CASE("scatter threads equal the CPU kernel, for segments that meet chunk borders in every way") {
+  at::manual_seed(2);
+  const auto runs = [](std::vector<int64_t> lengths) {
+    std::vector<at::Tensor> parts;
+    for (size_t id = 0; id < lengths.size(); ++id) {
+      parts.push_back(at::full({lengths[id]}, static_cast<int64_t>(id), at::kLong));
+    }
+    const at::Tensor sorted = at::cat(parts);
+    return sorted.index({at::randperm(sorted.numel(), at::kLong)}).contiguous();
+  };
+  // Chunks are 32 long: segments that fill one, end or begin on a border, span several, or share one with
+  // others.
+  for (const auto& lengths : std::vector<std::vector<int64_t>>{{1},
+                                                               {32},
+                                                               {33},
+                                                               {31, 1},
+                                                               {32, 32},
+                                                               {16, 32, 16},
+                                                               {0, 5, 0, 100, 0, 1, 1, 1, 64, 0},
+                                                               {200},
+                                                               {1, 64, 31, 7}}) {
+    const auto rows = static_cast<int64_t>(lengths.size());
+    check_scatter<1, float, float>(runs(lengths), rows, 5);
+    check_scatter<4, float, float>(runs(lengths), rows, 12);
+    check_scatter<2, double, double>(runs(lengths), rows, 6);
+    check_scatter<8, c10::BFloat16, c10::BFloat16>(runs(lengths), rows, 16);
+    check_scatter<4, c10::BFloat16, float>(runs(lengths), rows, 260);
+  }
+  for (const int64_t n : {2, 63, 1000}) {
+    check_scatter<1, float, float>(at::randint(40, {n}, at::kLong), 40, 3);
+    check_scatter<8, c10::Half, c10::Half>(at::randint(3, {n}, at::kLong), 40, 8);
+  }
+}
+
+TEST_CASE("scatter threads leave out ids outside the table") {
+  at::manual_seed(3);
+  const at::Tensor table = at::randn({6, 4});
+  at::Tensor ids = at::randint(6, {150}, at::kLong);
+  const at::Tensor grad = at::randn({150, 4});
+  const at::Tensor bad = at::arange(150) % 3 == 0;
+  const auto [actual, scale_grad] = walk_scatter<4, float, float>(
+      grad, table, ids.masked_fill(bad, 6).masked_fill(at::arange(150) % 6 == 0, -9).contiguous(), 2.0);
+  const at::Tensor kept = (~bad).nonzero().flatten();
+  const at::Tensor expected = at::zeros({6, 4}).index_add(0, ids.index({kept}), grad.index({kept})) * 2.0;
+  // Sums of some twenty float32 numbers in another order.
+  CHECK(relative_error(actual, expected) < 1e-6);
+  CHECK(std::isfinite(scale_grad));
+}
