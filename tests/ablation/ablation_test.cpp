@@ -292,11 +292,15 @@ TEST_CASE("Data is prepared once, and again only where its inputs change") {
   const fs::path root = fs::temp_directory_path() / ("bov_prepare_test_" + std::to_string(getpid()));
   fs::remove_all(root);
   fs::create_directories(root);
-  // 600 documents of 40 words out of 97, enough to learn a vocabulary of 300 and to have a validation split.
+  // 400 documents of 40 pseudo-random words: enough for a vocabulary of 310 and a validation split of 5 %.
   std::ofstream source(root / "source.jsonl");
-  for (int document = 0; document < 600; ++document) {
+  uint32_t random = 1;
+  for (int document = 0; document < 400; ++document) {
     source << "{\"text\": \"";
-    for (int word = 0; word < 40; ++word) source << "word" << (document * 41 + word * word * 7) % 97 << ' ';
+    for (int letter = 0; letter < 240; ++letter) {
+      random = random * 1664525 + 1013904223;
+      source << (letter % 6 == 5 ? ' ' : static_cast<char>('a' + (random >> 24) % 20));
+    }
     source << "\"}\n";
   }
   source.close();
