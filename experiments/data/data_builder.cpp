@@ -12,7 +12,7 @@
 #include "experiments/data/data_files.h"
 #include "experiments/data/text_hash.h"
 #include "experiments/data/token_shard_writer.h"
-#include "experiments/tokenizer/tokenizer.h"
+#include "experiments/tokenizer/text_encoder.h"
 #include "experiments/tokenizer/tokenizer_files.h"
 
 namespace bov::experiments {
@@ -78,8 +78,10 @@ std::vector<std::string> read_batch(DocumentReader& documents) {
   return batch;
 }
 
-std::vector<int32_t> encode_checked(const Tokenizer& tokenizer, const std::string& text) {
-  std::vector<int32_t> ids = tokenizer.encode(text);
+std::vector<int32_t> encode_checked(const Tokenizer& tokenizer,
+                                    TextEncoder& encoder,
+                                    const std::string& text) {
+  std::vector<int32_t> ids = encoder.encode(text);
   if (tokenizer.decode(ids) != text) {
     throw std::runtime_error("the tokenizer does not give back the document that begins with '" +
                              text.substr(0, 60) + "'");
@@ -87,29 +89,39 @@ std::vector<int32_t> encode_checked(const Tokenizer& tokenizer, const std::strin
   return ids;
 }
 
-// Encodes the documents of a batch on several threads; the result is in the order of the batch.
-std::vector<std::vector<int32_t>> encode_batch(const Tokenizer& tokenizer,
-                                               const std::vector<std::string>& batch,
-                                               int threads) {
-  std::vector<std::vector<int32_t>> encoded(batch.size());
-  std::vector<std::exception_ptr> failures(static_cast<size_t>(threads));
-  std::atomic<size_t> next{0};
-  const auto work = [&](std::exception_ptr& failure) {
-    try {
-      for (size_t i = next++; i < batch.size(); i = next++) encoded[i] = encode_checked(tokenizer, batch[i]);
-    } catch (...) {
-      failure = std::current_exception();
+// Encodes batches of documents, each with several threads; the result is in the order of the batch.
+class ParallelEncoder {
+ public:
+  ParallelEncoder(const Tokenizer& tokenizer, int threads)
+      : tokenizer_(tokenizer), encoders_(static_cast<size_t>(std::max(threads, 1)), TextEncoder(tokenizer)) {}
+
+  std::vector<std::vector<int32_t>> encode(const std::vector<std::string>& batch) {
+    std::vector<std::vector<int32_t>> encoded(batch.size());
+    std::vector<std::exception_ptr> failures(encoders_.size());
+    std::atomic<size_t> next{0};
+    const auto work = [&](size_t thread) {
+      try {
+        for (size_t i = next++; i < batch.size(); i = next++) {
+          encoded[i] = encode_checked(tokenizer_, encoders_[thread], batch[i]);
+        }
+      } catch (...) {
+        failures[thread] = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (size_t thread = 0; thread < encoders_.size(); ++thread) threads.emplace_back(work, thread);
     }
-  };
-  {
-    std::vector<std::jthread> workers;
-    for (std::exception_ptr& failure : failures) workers.emplace_back([&] { work(failure); });
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
+    }
+    return encoded;
   }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-  return encoded;
-}
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::vector<TextEncoder> encoders_;
+};
 
 void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::filesystem::create_directories(to);
@@ -135,8 +147,9 @@ nlohmann::json build_data(DocumentReader& documents,
 
   SplitWriter train("train", tokenizer, options.shard_tokens, output);
   SplitWriter validation("validation", tokenizer, options.shard_tokens, output);
+  ParallelEncoder encoder(tokenizer, options.threads);
   for (auto batch = read_batch(documents); !batch.empty(); batch = read_batch(documents)) {
-    const auto encoded = encode_batch(tokenizer, batch, std::max(options.threads, 1));
+    const auto encoded = encoder.encode(batch);
     for (size_t i = 0; i < batch.size(); ++i) {
       SplitWriter& split = in_validation_split(batch[i], options.validation_per_mille) ? validation : train;
       split.add(encoded[i], static_cast<int64_t>(batch[i].size()));

@@ -15,9 +15,10 @@ struct DataBuildOptions {
   int threads = 2;  ///< encode this many documents at once; the result is the same for any number
 };
 
-/// Encodes `documents` into token shards in the new folder `output` and returns the manifest written there. Each document is decoded again and
-/// compared with its text. The manifest comes last, so a folder without it is unfinished. Throws std::runtime_error if
-/// `output` already holds data, if no document arrives, or if a document would lose a byte.
+/// Encodes `documents` into token shards in the new folder `output` and returns the manifest written there.
+/// Each document is decoded again and compared with its text. The manifest comes last, so a folder without it
+/// is unfinished. Throws std::runtime_error if `output` already holds data, if no document arrives, or if a
+/// document would lose a byte.
 nlohmann::json build_data(DocumentReader& documents,
                           const DataBuildOptions& options,
                           const std::filesystem::path& output);

@@ -27,8 +27,8 @@ struct ReaderOptions {
 
 /// Reads documents one after the other from files:
 ///
-/// - `.txt`: a line that is exactly `<|endoftext|>` separates documents; without such a line the whole file is one document. The newline
-///   before a separator belongs to it; every other byte is kept.
+/// - `.txt`: a line that is exactly `<|endoftext|>` separates documents; without such a line the whole file
+///   is one document. The newline before a separator belongs to it; every other byte is kept.
 /// - `.jsonl`: one JSON object a line; its string `text` is the document. Blank lines are ignored.
 /// - either of them with `.gz` after it.
 /// - `-`: standard input, as `.jsonl` (compressed or not).
@@ -38,8 +38,8 @@ class DocumentReader {
   explicit DocumentReader(std::vector<std::string> inputs, ReaderOptions options = {});
   ~DocumentReader();
 
-  /// The next document, or nothing after the last. Throws std::runtime_error naming file and line for an invalid line, and naming the
-  /// file for a compressed file that is damaged or ends too early.
+  /// The next document, or nothing after the last. Throws std::runtime_error naming file and line for an
+  /// invalid line, and naming the file for a compressed file that is damaged or ends too early.
   std::optional<std::string> next();
 
   const ReadCounts& counts() const { return counts_; }

@@ -9,7 +9,8 @@
 namespace bov::experiments {
 namespace {
 
-// The published loader tokenises documents in groups of this size, so its buffer holds up to 127 more than it must.
+// The published loader tokenises documents in groups of this size, so its buffer holds up to 127 more than it
+// must.
 constexpr int64_t kRefillGroup = 128;
 
 // SplitMix64 (Steele, Lea and Flood 2014): the order must not depend on a standard library's distributions.

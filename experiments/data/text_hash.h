@@ -5,8 +5,8 @@
 
 namespace bov::experiments {
 
-/// 64-bit FNV-1a over the bytes, then murmur3's finaliser, which spreads the result over all bits. Never changes: splits and tokenizer
-/// identities on disk depend on it.
+/// 64-bit FNV-1a over the bytes, then murmur3's finaliser, which spreads the result over all bits. Never
+/// changes: splits and tokenizer identities on disk depend on it.
 constexpr uint64_t text_hash(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char byte : bytes) {
@@ -21,8 +21,9 @@ constexpr uint64_t text_hash(std::string_view bytes) {
   return hash;
 }
 
-/// Whether a document belongs to the validation split, `per_mille` thousandths of all documents. A property of its text alone: neither
-/// order nor number of files, shards or threads matter, and repeats of a document share a side.
+/// Whether a document belongs to the validation split, `per_mille` thousandths of all documents. A property
+/// of its text alone: neither order nor number of files, shards or threads matter, and repeats of a document
+/// share a side.
 constexpr bool in_validation_split(std::string_view text, int per_mille) {
   return text_hash(text) % 1000 < static_cast<uint64_t>(per_mille);
 }

@@ -15,8 +15,8 @@ class TokenShardWriter {
   /// Tokens take 2 bytes if `vocab_size` <= 65536, else 4.
   TokenShardWriter(int32_t vocab_size, int32_t bos, uint64_t tokenizer_hash);
 
-  /// Adds a document of at least one token, bos not included; `text_bytes` is the size of its text. Throws std::invalid_argument for an
-  /// empty document or an id outside the vocabulary.
+  /// Adds a document of at least one token, bos not included; `text_bytes` is the size of its text. Throws
+  /// std::invalid_argument for an empty document or an id outside the vocabulary.
   void add(std::span<const int32_t> tokens, int64_t text_bytes);
 
   int64_t documents() const { return info_.documents; }

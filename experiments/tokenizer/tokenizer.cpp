@@ -6,14 +6,11 @@
 
 #include "experiments/data/text_hash.h"
 #include "experiments/tokenizer/backend/tokenizer_backend.h"
+#include "experiments/tokenizer/text_encoder.h"
 #include "experiments/tokenizer/tokenizer_files.h"
-#include "experiments/tokenizer/utf8_runs.h"
 
 namespace bov::experiments {
 namespace {
-
-// SentencePiece's queue of merges grows with its input; parts of this size stay in the cache.
-constexpr size_t kEncodedPart = 4096;
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -53,16 +50,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
-  std::vector<int32_t> ids;
-  while (!text.empty()) {
-    TextRun run = take_run(text);
-    if (run.faithful) {
-      while (!run.bytes.empty()) backend_->encode(take_independent_part(run.bytes, kEncodedPart), ids);
-    } else {
-      for (const char byte : run.bytes) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
-    }
-  }
-  return ids;
+  return TextEncoder(*this).encode(text);
 }
 
 }  // namespace bov::experiments

@@ -29,9 +29,10 @@ struct TokenizerTrainingReport {
 };
 nlohmann::json to_json(const TokenizerTrainingReport& report);
 
-/// Trains a SentencePiece BPE model on `documents` and writes `tokenizer.model` and `tokenizer.json` to `folder`, which is made. Words, digits and
-/// runs of whitespace are split as pieces; normalisation is off, so that encoding loses nothing. Throws std::runtime_error where
-/// the text is too small for the vocabulary or `folder` already holds a tokenizer.
+/// Trains a SentencePiece BPE model on `documents` and writes `tokenizer.model` and `tokenizer.json` to
+/// `folder`, which is made. Words, digits and runs of whitespace are split as pieces; normalisation is off,
+/// so that encoding loses nothing. Throws std::runtime_error where the text is too small for the vocabulary
+/// or `folder` already holds a tokenizer.
 TokenizerTrainingReport train_tokenizer(DocumentReader& documents,
                                         const TokenizerTrainingOptions& options,
                                         const std::filesystem::path& folder);

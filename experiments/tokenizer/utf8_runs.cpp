@@ -72,8 +72,8 @@ std::string_view take_sentence(std::string_view& text, size_t limit) {
   return take(text, at);
 }
 
-std::string_view take_independent_part(std::string_view& text, size_t size) {
-  for (size_t at = size; at < text.size(); ++at) {
+std::string_view take_word(std::string_view& text) {
+  for (size_t at = 1; at < text.size(); ++at) {
     if (word_begins(text, at)) return take(text, at);
   }
   return take(text, text.size());

@@ -49,7 +49,8 @@ std::string json_line(const std::string& text) {
 
 constexpr int kPerMille = 200;
 
-// 120 documents of varied length; the tokenizer is trained on them. Made once, copied by each test that damages it.
+// 120 documents of varied length; the tokenizer is trained on them. Made once, copied by each test that
+// damages it.
 struct Corpus {
   TemporaryFolder folder;
   std::vector<std::string> documents;
@@ -159,7 +160,8 @@ TEST_CASE("unreadable inputs are named before anything is read") {
 }
 
 TEST_CASE("the hash that splits documents never changes") {
-  // FNV-1a 64 of "a" is af63dc4c8601ec8c (published test vector); then murmur3's finaliser, computed in Python.
+  // FNV-1a 64 of "a" is af63dc4c8601ec8c (published test vector); then murmur3's finaliser, computed in
+  // Python.
   static_assert(text_hash("") == 0xefd01f60ba992926);
   static_assert(text_hash("a") == 0x82a2a958a9bece5b);
   int chosen = 0;

@@ -17,8 +17,9 @@ using bov::testing::TemporaryFolder;
 
 namespace {
 
-// libc10 keeps its log level in a 4-byte int of this name; libsentencepiece has a 32-byte object of the same name. Seen from this
-// program, the name must be libc10's, and the bytes around it must stay as they are whatever SentencePiece does.
+// libc10 keeps its log level in a 4-byte int of this name; libsentencepiece has a 32-byte object of the same
+// name. Seen from this program, the name must be libc10's, and the bytes around it must stay as they are
+// whatever SentencePiece does.
 constexpr const char* kSharedName = "FLAGS_minloglevel";
 constexpr size_t kForeignSize = 32;
 

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int32_t kBos = 0;
 
-// Documents of the given lengths whose tokens are 1, 2, 3, ... through all documents, so that every token tells its place.
+// Documents of the given lengths whose tokens are 1, 2, 3, ... through all documents, so that every token
+// tells its place.
 TokenDocuments numbered_documents(const std::vector<int64_t>& lengths, size_t documents_a_shard = 1000) {
   TemporaryFolder folder;  // a mapped file stays readable after its removal
   std::vector<TokenShard> shards;
@@ -116,7 +117,8 @@ TEST_CASE("packing makes the rows of a plain scan over the waiting documents") {
   const unsigned seed = GENERATE(1u, 2u, 3u);
   const bool as_published = GENERATE(false, true);
   CAPTURE(seed, as_published);
-  // Some documents are longer than a row of 33; 150 documents and a buffer of 40 pass the end of the epoch several times.
+  // Some documents are longer than a row of 33; 150 documents and a buffer of 40 pass the end of the epoch
+  // several times.
   const TokenDocuments documents = numbered_documents(random_lengths(seed, 150, 90), 17);
   const PackingOptions options{.rows = 3,
                                .sequence_length = 32,
@@ -159,14 +161,16 @@ TEST_CASE("the published rule lets long documents pile up, the default rule does
 }
 
 TEST_CASE("cutting a long document loses none of its tokens") {
-  // Rows of 9: a document of 20 tokens becomes 8 + 8 + 4, each after its own bos; the last piece waits for company.
+  // Rows of 9: a document of 20 tokens becomes 8 + 8 + 4, each after its own bos; the last piece waits for
+  // company.
   const TokenDocuments documents = numbered_documents({20});
   PackingLoader loader(documents, kBos,
                        {.rows = 2, .sequence_length = 8, .buffer_documents = 1, .shuffle = false});
   const std::vector<int32_t> expected = {0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 9, 10, 11, 12, 13, 14, 15, 16};
   CHECK(loader.next().tokens == expected);
   CHECK(loader.tokens_dropped() == 0);
-  // 4 tokens with bos leave 4 places; the next epoch's pieces of 9 do not fit, so the shortest, which is the new last piece, is cropped.
+  // 4 tokens with bos leave 4 places; the next epoch's pieces of 9 do not fit, so the shortest, which is the
+  // new last piece, is cropped.
   const PackedBatch next = loader.next();
   CHECK(std::vector(next.tokens.begin(), next.tokens.begin() + 9) ==
         std::vector<int32_t>{0, 17, 18, 19, 20, 0, 17, 18, 19});

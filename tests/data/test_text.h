@@ -8,7 +8,8 @@
 
 namespace bov::testing {
 
-/// English-like text: sentences of words drawn from a skewed distribution, with numbers and line breaks. Equal seeds give equal text.
+/// English-like text: sentences of words drawn from a skewed distribution, with numbers and line breaks.
+/// Equal seeds give equal text.
 inline std::string random_text(unsigned seed, int words) {
   static const std::vector<std::string> kWords = {
       "the",       "of",     "and",       "a",          "to",       "in",     "value",    "bank",
@@ -26,7 +27,8 @@ inline std::string random_text(unsigned seed, int words) {
   return text;
 }
 
-/// `count` bytes of which many are awkward: invalid UTF-8, NUL, the block characters that SentencePiece uses itself.
+/// `count` bytes of which many are awkward: invalid UTF-8, NUL, the block characters that SentencePiece uses
+/// itself.
 inline std::string random_bytes(std::mt19937& random, int count) {
   static const std::vector<std::string> kAwkward = {"\xe2\x96\x81", "\xe2\x96\x85", std::string(1, '\0'),
                                                     "\xef\xbf\xbd", "\xef\xbb\xbf", "\xf0\x9f\x98\x80",

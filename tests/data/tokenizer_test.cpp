@@ -7,6 +7,7 @@
 
 #include "data/test_text.h"
 #include "experiments/tokenizer/backend/tokenizer_backend.h"
+#include "experiments/tokenizer/text_encoder.h"
 #include "experiments/tokenizer/tokenizer_training.h"
 #include "experiments/tokenizer/utf8_runs.h"
 #include "support/catch.h"
@@ -123,7 +124,15 @@ TEST_CASE("sentences are cut after a newline, else between words, else between c
   CHECK(text == "\xc3\xa9");
 }
 
-TEST_CASE("a long text encodes part by part as it does in one piece") {
+TEST_CASE("a word begins where a space follows a non-space") {
+  std::string_view text = "  two  words\n here";
+  CHECK(take_word(text) == "  two");
+  CHECK(take_word(text) == "  words\n");
+  CHECK(take_word(text) == " here");
+  CHECK(text.empty());
+}
+
+TEST_CASE("a long text encodes word by word as it does in one piece") {
   TemporaryFolder folder;
   train(folder, bov::testing::random_text(1, 8000), kVocabulary);
   const TokenizerBackend backend(bov::testing::read_file(folder / "tokenizer/tokenizer.model"));
@@ -133,7 +142,10 @@ TEST_CASE("a long text encodes part by part as it does in one piece") {
   REQUIRE(text.size() > 100000);
   std::vector<int32_t> whole;
   backend.encode(text, whole);
-  CHECK(Tokenizer::load(folder / "tokenizer").encode(text) == whole);
+  const Tokenizer tokenizer = Tokenizer::load(folder / "tokenizer");
+  CHECK(tokenizer.encode(text) == whole);
+  TextEncoder encoder(tokenizer);
+  for (int again = 0; again < 2; ++again) CHECK(encoder.encode(text) == whole);
 }
 
 TEST_CASE("threads share one tokenizer") {

@@ -132,8 +132,8 @@ class Sentences : public sentencepiece::SentenceIterator {
 int32_t train(const bov_tokenizer_training* training, char* error, size_t error_size) {
   char coverage[32];
   std::snprintf(coverage, sizeof coverage, "%.9g", training->character_coverage);
-  // Identity normalisation and the whitespace options keep every byte. SentencePiece insists on an unknown piece, but byte fallback makes
-  // it unreachable: its place is given to bos, so that no id is wasted.
+  // Identity normalisation and the whitespace options keep every byte. SentencePiece insists on an unknown
+  // piece, but byte fallback makes it unreachable: its place is given to bos, so that no id is wasted.
   const std::unordered_map<std::string, std::string> options = {
       {"model_type", "bpe"},
       {"byte_fallback", "true"},

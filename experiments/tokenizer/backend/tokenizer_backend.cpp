@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kLibrary = "libbov_tokenizer.so";
 
-// Beside the program, or in the lib folder beside its bin folder: the layouts of the build tree and of an installation.
+// Beside the program, or in the lib folder beside its bin folder: the layouts of the build tree and of an
+// installation.
 std::filesystem::path find_library() {
   const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   for (const auto& candidate : {folder / kLibrary, folder.parent_path() / "lib" / kLibrary}) {
@@ -74,6 +75,10 @@ void TokenizerBackend::encode(std::string_view text, std::vector<int32_t>& ids) 
   if (count < 0)
     throw std::runtime_error("SentencePiece cannot encode the text: " + std::string(error.data()));
   ids.resize(before + static_cast<size_t>(count));
+}
+
+void load_tokenizer_backend() {
+  shared_api();
 }
 
 std::string train_backend_model(int32_t vocab_size,
