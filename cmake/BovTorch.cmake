@@ -1,6 +1,7 @@
 # Finds LibTorch and CUDA, and defines:
 #   bov_torch        interface target: the LibTorch libraries, headers and definitions
 #   BOV_HAVE_CUDA    TRUE when the CUDA kernels are built
+#   BOV_CUDA_BUILD   their compiler and architectures, in words
 #   BOV_TORCH_DIR    the LibTorch folder (holds include/ and lib/)
 #
 # LibTorch is looked for in BOV_TORCH (a libtorch folder or the torch folder of a Python package), then in
@@ -96,8 +97,10 @@ if(NOT cuda_missing)
   set(CMAKE_CUDA_FLAGS "${cuda_flags}")
   set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})
   set(BOV_HAVE_CUDA TRUE)
+  list(JOIN cuda_architectures "," BOV_CUDA_BUILD)
+  string(PREPEND BOV_CUDA_BUILD "nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ")
   target_link_libraries(bov_torch INTERFACE ${TORCH_LIBRARIES})
-  message(STATUS "bov: CUDA kernels ON (nvcc ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES})")
+  message(STATUS "bov: CUDA kernels ON (${BOV_CUDA_BUILD})")
 else()
   # Torch's own package demands a CUDA toolkit when the build has CUDA, so the libraries are imported by hand.
   # libtorch.so is left out: it only ties the CUDA libraries to the CPU ones.

@@ -10,6 +10,10 @@ bool built_with_cuda() {
 #endif
 }
 
+const char* cuda_build() {
+  return BOV_CUDA_BUILD;
+}
+
 const char* version() {
   return BOV_VERSION;
 }

@@ -42,9 +42,13 @@ int finish(int status) {
 void add_commands(CLI::App& app) {
   using namespace bov::experiments;
   add_ablate_command(app);
+  add_check_golden_command(app);
   add_data_command(app);
+  add_doctor_command(app);
+  add_eval_command(app);
   add_inspect_command(app);
   add_tokenizer_command(app);
+  add_train_command(app);
 }
 
 }  // namespace

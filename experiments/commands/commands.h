@@ -8,7 +8,10 @@ class App;
 /// and throws std::exception, with a message of one line, where it fails.
 namespace bov::experiments {
 
+void add_ablate_command(CLI::App& app);
+void add_check_golden_command(CLI::App& app);
 void add_data_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_tokenizer_command(CLI::App& app);

@@ -191,10 +191,10 @@ TEST_CASE("the diagnosis says what was found") {
   CHECK(json["advice"][0]["remedy"] == "set OMP_NUM_THREADS=4");
 
   const std::string text = diagnosis_to_text(facts);
-  CHECK_THAT(text, Contains("BLAS_INFO               mkl\n"));
-  CHECK_THAT(text, Contains("device 0                GPU, compute capability 9.0, 0.0 GiB\n"));
-  CHECK_THAT(text, Contains("float32 matmul          125.0 GFLOP/s\n"));
-  CHECK_THAT(text, Contains("memory                  16.0 GiB, 8.0 GiB free\n"));
+  CHECK_THAT(text, Contains("BLAS_INFO  mkl\n"));
+  CHECK_THAT(text, Contains("device 0          GPU, compute capability 9.0, 0.0 GiB\n"));
+  CHECK_THAT(text, Contains("float32 matmul   125.0 GFLOP/s\n"));
+  CHECK_THAT(text, Contains("memory           16.0 GiB, 8.0 GiB free\n"));
   CHECK_THAT(text, Contains("5 threads on 4 cores"));
 }
 

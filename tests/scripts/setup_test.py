@@ -89,8 +89,14 @@ class Setup(ScriptTest):
 
     def test_failing_pip(self):
         self.make_venv(pip="echo 'ERROR: No matching distribution'; exit 1")
-        self.check_failure(self.run_script("setup"), "installing LibTorch 2.11.0 (0.8 GB)",
-                           "pip could not install LibTorch 2.11.0 (0.8 GB): ERROR: No matching distribution " +
+        self.check_failure(self.run_script("setup"), "installing LibTorch 2.11.0 (0.5 GB)",
+                           "pip could not install LibTorch 2.11.0 (0.5 GB): ERROR: No matching distribution " +
+                           self.setup_log())
+
+    def test_pip_without_network(self):
+        self.make_venv(pip="echo 'WARNING: Retrying after connection broken by X'; echo 'ERROR: No matching distribution'; exit 1")
+        self.check_failure(self.run_script("setup"), "installing LibTorch 2.11.0 (0.5 GB)",
+                           "pip could not install LibTorch 2.11.0 (0.5 GB): the package index cannot be reached " +
                            self.setup_log())
 
     def test_offline_with_torch_of_the_user(self):

@@ -1,0 +1,137 @@
+"""Every command that README.md and docs/ show exists, with its subcommands, options and files; cheap ones are run.
+
+Usage: document_commands_test.py BOV [UNITTEST_ARGUMENT...]     (BOV: the program that was built)
+
+Commands are the lines of fenced blocks marked `sh`.
+"""
+
+import functools
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MAIN_COMMANDS = ["scripts/bov ablate experiments/configs/quickstart.yaml", "scripts/test"]
+FOLDERS = ("bov/", "cmake/", "csrc/", "docs/", "experiments/", "scripts/", "tests/")
+BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+
+
+def commands_of(text):
+    """The words of each command of the blocks, without comments, prompts and variables before the program."""
+    for block in BLOCK.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=";|&<>")
+            lexer.whitespace_split = True
+            words = []
+            for word in [*lexer, ";"]:
+                if not re.fullmatch(r"[;|&]+", word):
+                    words.append(word)
+                    continue
+                while words and re.match(r"\w+=", words[0]):
+                    words.pop(0)
+                if words:
+                    yield words
+                words = []
+
+
+@functools.cache
+def help_of(*subcommands):
+    """What `bov SUBCOMMANDS --help` prints; None if there is no such subcommand."""
+    result = subprocess.run([BOV, *subcommands, "--help"], capture_output=True, text=True)
+    return result.stdout if result.returncode == 0 else None
+
+
+def split_subcommands(arguments):
+    """The subcommands at the start of the arguments, then the rest."""
+    count = 0
+    while count < len(arguments) and re.search(rf"^  {re.escape(arguments[count])}\s", subcommands_of(*arguments[:count]),
+                                               re.MULTILINE):
+        count += 1
+    return arguments[:count], arguments[count:]
+
+
+def subcommands_of(*subcommands):
+    return (help_of(*subcommands) or "").partition("Subcommands:")[2]
+
+
+def problems_of_bov(arguments):
+    subcommands, rest = split_subcommands(arguments)
+    if not subcommands and not (rest and rest[0].startswith("--")):
+        yield f"bov has no command '{rest[0] if rest else ''}'"
+        return
+    text = help_of(*subcommands)
+    for word in rest:
+        option = word.partition("=")[0]
+        if option.startswith("--") and not re.search(rf"(^|[\s,]){re.escape(option)}\b", text):
+            yield f"'bov {' '.join(subcommands)}' has no option {option}"
+
+
+def problems_of(words):
+    program, arguments = words[0], words[1:]
+    if program in ("bov", "scripts/bov"):
+        yield from problems_of_bov(arguments)
+    for word in [program, *arguments]:
+        if word.startswith(FOLDERS) and not (ROOT / word).exists() and not re.search(r"[*{$]", word):
+            yield f"there is no {word}"
+
+
+def cheap_form(words):
+    """The command as it can be run in a second, or nothing."""
+    if words[0] not in ("bov", "scripts/bov"):
+        return None
+    if words[1] == "ablate" and words[2].startswith("experiments/"):
+        return [*words[1:], "--dry-run"]
+    if words[1] in ("inspect", "--version", "--help") or words[1:] == ["doctor"]:
+        return words[1:]
+    return None
+
+
+class DocumentCommands(unittest.TestCase):
+    def test_main_commands_are_in_the_readme(self):
+        shown = [" ".join(words) for words in commands_of((ROOT / "README.md").read_text())]
+        for command in MAIN_COMMANDS:
+            self.assertIn(command, shown)
+
+    def test_commands_exist(self):
+        for document in DOCUMENTS:
+            for words in commands_of(document.read_text()):
+                with self.subTest(document=document.name, command=" ".join(words)):
+                    self.assertEqual(list(problems_of(words)), [])
+
+    def test_cheap_commands_run(self):
+        for document in DOCUMENTS:
+            for words in commands_of(document.read_text()):
+                arguments = cheap_form(words)
+                if arguments is None:
+                    continue
+                with self.subTest(document=document.name, command=" ".join(words)):
+                    result = subprocess.run([BOV, *arguments], cwd=ROOT, capture_output=True, text=True)
+                    self.assertEqual((result.returncode, result.stderr), (0, ""))
+                    self.assertNotEqual(result.stdout, "")
+
+
+class Reading(unittest.TestCase):
+    """The reader itself."""
+
+    def test_blocks(self):
+        text = "scripts/none\n```sh\n$ scripts/bov a  # note\nX=1 scripts/test -R b && bov c \\\n  | jq .d\n```\n```yaml\nbov: e\n```\n"
+        self.assertEqual(list(commands_of(text)),
+                         [["scripts/bov", "a"], ["scripts/test", "-R", "b"], ["bov", "c"], ["jq", ".d"]])
+
+    def test_problems_are_found(self):
+        for words, expected in [
+            (["scripts/bov", "fly"], "bov has no command 'fly'"),
+            (["scripts/bov", "data", "build", "--nothing"], "'bov data build' has no option --nothing"),
+            (["scripts/bov", "inspect", "experiments/configs/none.yaml"], "there is no experiments/configs/none.yaml"),
+            (["scripts/none"], "there is no scripts/none"),
+        ]:
+            self.assertEqual(list(problems_of(words)), [expected])
+
+
+if __name__ == "__main__":
+    BOV = sys.argv.pop(1)
+    unittest.main()

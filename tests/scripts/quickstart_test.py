@@ -1,0 +1,105 @@
+"""The README's first command on a small scale: text, tokenizer, shards, the rows of the quickstart, their table.
+
+Usage: quickstart_test.py BOV [UNITTEST_ARGUMENT...]     (BOV: the program that was built)
+
+The grid is experiments/configs/quickstart.yaml with a small model and budget.
+"""
+
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "experiments/configs"
+WORDS = """the of and to in is that it was for on are with as his they at be this from have or by one had not but what all
+were when we there can an your which their said if do will each about how up out them then she many some so these would other
+into has more her two like him see time could no make than first been its who now people my made over did down only way find use
+may water long little very after words called just where most know""".split()
+
+
+def write_documents(path):
+    """Sentences in which a word depends on the one before it, so that there is something to learn."""
+    draw = random.Random(1)
+    with open(path, "w") as out:
+        for _ in range(300):
+            word = draw.randrange(len(WORDS))
+            words = []
+            for _ in range(120):
+                words.append(WORDS[word])
+                word = (5 * word + draw.randrange(4)) % len(WORDS)
+            out.write(json.dumps({"text": " ".join(words)}) + "\n")
+
+
+def small_grid(shards):
+    """The text of the quickstart's grid with each of these settings replaced once."""
+    text = (CONFIGS / "quickstart.yaml").read_text()
+    for pattern, replacement, count in [
+        (r"^prepare:\n(  .*\n)+", "", 1),
+        (r"n_layer: \d+", "n_layer: 3", 1),
+        (r"n_embd: \d+", "n_embd: 32", 1),
+        (r"sequence_length: \d+", "sequence_length: 64", 1),
+        (r"vocab_size: \d+", "vocab_size: 320", 1),
+        (r"shards: .*", f"shards: {shards}", 1),
+        (r"flops: .*", "flops: 3e9", 1),
+        (r"tokens_per_step: \d+", "tokens_per_step: 256", 1),
+        (r"micro_batch: \d+", "micro_batch: 4", 1),
+        (r"file: rows/", f"file: {CONFIGS}/rows/", 5),
+    ]:
+        text, found = re.subn(pattern, replacement, text, flags=re.MULTILINE)
+        assert found == count, f"{pattern} was found {found} times in quickstart.yaml"
+    return text
+
+
+class Quickstart(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def bov(self, *arguments):
+        result = subprocess.run([BOV, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_from_text_to_table(self):
+        write_documents(self.folder / "text.jsonl")
+        self.bov("tokenizer", "train", "--input", "text.jsonl", "--vocab-size", "320", "--output", "tokenizer",
+                 "--validation-per-mille", "100")
+        self.bov("data", "build", "--tokenizer", "tokenizer", "--input", "text.jsonl", "--output", "shards",
+                 "--validation-per-mille", "100")
+        (self.folder / "grid.yaml").write_text(small_grid("shards"))
+
+        table = json.loads(self.bov("ablate", "grid.yaml", "--out", "out", "--jobs", "2", "--json"))
+        names = ["t1_01_standard", "t1_03_replace_first_layer_every", "t1_09_replace_embedding_learned", "bov",
+                 "t1_06_replace_first_layer_learned"]
+        self.assertEqual([row["name"] for row in table["rows"]], names)
+        for row in table["rows"]:
+            with self.subTest(row=row["name"]):
+                self.assertEqual([run["status"] for run in row["runs"]], ["complete"])
+                # A byte has 8 bits; the next word has four choices, and a word about four letters.
+                self.assertGreater(row["bits_per_byte"]["mean"], 0.4)
+                self.assertLess(row["bits_per_byte"]["mean"], 6)
+                run = self.folder / "out" / row["name"] / "seed-1"
+                self.assertGreaterEqual({entry.name for entry in run.iterdir()},
+                                        {"config.yaml", "environment.json", "metrics.jsonl", "checkpoints", "result.json"})
+        self.assertLessEqual({"(i)", "(ii)", "(iii)", "(iv)"}, {finding["id"] for finding in table["findings"]})
+        markdown = (self.folder / "out/table.md").read_text()
+        for name in names:
+            self.assertIn(name, markdown)
+
+        # Everything is finished: the same command only prints the table again.
+        newest = max(path.stat().st_mtime_ns for path in (self.folder / "out").rglob("metrics.jsonl"))
+        again = json.loads(self.bov("ablate", "grid.yaml", "--out", "out", "--jobs", "2", "--json"))
+        self.assertEqual(again, table)
+        self.assertEqual(max(path.stat().st_mtime_ns for path in (self.folder / "out").rglob("metrics.jsonl")), newest)
+
+
+if __name__ == "__main__":
+    BOV = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
