@@ -58,13 +58,18 @@ int main(int argc, char** argv) {
   // A closed pipe must not end a training run; finish() tells it from a full disk.
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Bank of Values: train, compare and inspect sources of attention's value vectors", "bov");
-  app.require_subcommand(1);
+  // One at most: the parser then names a misspelt command, instead of asking for one.
+  app.require_subcommand(0, 1);
   app.set_version_flag("--version", std::string("bov ") + bov::ops::version());
   app.footer(
       "Example: bov ablate experiments/configs/quickstart.yaml\nEvery command has --help with an example.");
   add_commands(app);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) {
+      std::cerr << app.help();
+      return kUsageError;
+    }
     return finish(0);
   } catch (const CLI::RuntimeError& error) {
     return finish(error.get_exit_code());

@@ -50,8 +50,7 @@ void train(const TrainArguments& arguments) {
   prepare_computation(arguments.threads);
   const auto config = load_run_config(arguments.config);
   if (arguments.profile_steps) return print_profile(config, arguments);
-  const std::filesystem::path folder =
-      arguments.run_dir.empty() ? std::filesystem::path("runs") / config.name : arguments.run_dir;
+  const std::filesystem::path folder(arguments.run_dir.empty() ? "runs/" + config.name : arguments.run_dir);
   const auto outcome = run_training({config, folder, arguments.fresh, progress_style(arguments.quiet)});
   switch (outcome.status) {
     case TrainingStatus::completed:

@@ -93,7 +93,7 @@ double Trainer::step() {
     at::Tensor loss;
     {
       RECORD_USER_SCOPE("forward");
-      loss = model_->token_losses(batch.ids, batch.targets).mean() / micro_batches_;
+      loss = model_->loss(batch.ids, batch.targets) / micro_batches_;
     }
     {
       RECORD_USER_SCOPE("backward");
@@ -103,7 +103,7 @@ double Trainer::step() {
     step_loss = step_loss.defined() ? step_loss + loss.detach() : loss.detach();
   }
   const auto loss = step_loss.item<double>();
-  check_finite(loss, "the loss is " + std::to_string(loss));
+  check_finite(loss, "step " + std::to_string(steps_done_ + 1) + ": the loss");
   {
     RECORD_USER_SCOPE("optimizer");
     optimizer_.step(steps_done_);
@@ -122,13 +122,13 @@ std::map<std::string, double> Trainer::rates() const {
 
 std::optional<ValidationResult> Trainer::validate(const std::function<bool()>& stop) {
   const auto result = evaluate(model_, data_, device_, validation_options(config_), stop);
-  if (result) check_finite(result->nats, "the validation loss is " + std::to_string(result->loss));
+  if (result) check_finite(result->nats, after_step() + ": the validation loss");
   return result;
 }
 
 TrainerState Trainer::state() {
   if (const auto bad = first_non_finite_tensor(model_); bad && bad->starts_with("parameter")) {
-    throw DivergedError("step " + std::to_string(steps_done_) + ": first bad tensor: " + *bad);
+    throw DivergedError(after_step() + ": first bad tensor: " + *bad);
   }
   return {module_state(*model_), optimizer_.state(), steps_done_, loader_.state()};
 }
@@ -140,10 +140,14 @@ void Trainer::restore(const TrainerState& state) {
   steps_done_ = state.step;
 }
 
-void Trainer::check_finite(double value, const std::string& what) {
+std::string Trainer::after_step() const {
+  return "after step " + std::to_string(steps_done_);
+}
+
+void Trainer::check_finite(double value, const std::string& name) {
   if (std::isfinite(value)) return;
   const auto bad = first_non_finite_tensor(model_);
-  throw DivergedError("step " + std::to_string(steps_done_) + ": " + what + "; first bad tensor: " +
+  throw DivergedError(name + " is " + (std::isnan(value) ? "NaN" : "infinite") + "; first bad tensor: " +
                       bad.value_or("none among parameters and gradients, so the loss itself overflowed"));
 }
 

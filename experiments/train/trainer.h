@@ -67,7 +67,8 @@ class Trainer {
   c10::Device device() const { return device_; }
 
  private:
-  void check_finite(double value, const std::string& what);
+  std::string after_step() const;
+  void check_finite(double value, const std::string& name);
 
   RunConfig config_;
   const DataFolder& data_;

@@ -263,7 +263,7 @@ TrainingOutcome TrainingRun::diverged(const DivergedError& error) {
   outcome.result["error"] = error.what();
   folder_.write_result(outcome.result);
   outcome.message =
-      folder_.path().string() + ": diverged at " + error.what() +
+      folder_.path().string() + ": diverged: " + error.what() +
       (checkpoint_step_ >= 0 ? "; checkpoint of step " + std::to_string(checkpoint_step_) + " is kept"
                              : "; no checkpoint had been written");
   return outcome;

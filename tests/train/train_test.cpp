@@ -355,17 +355,29 @@ TEST_CASE("a killed or stopped run ends as a straight one") {
 
 TEST_CASE("a run that diverges names the step and the first bad tensor") {
   auto config = tiny_config(40);
-  config.optimizer.matrix_lr = 1e38;
   config.optimizer.warmup_steps = 0;
   config.checkpoint.every = 1;
-  TrainProgram program("diverging", config);
-  CHECK(program.run().status == 1);
-  CHECK_THAT(program.log(),
-             Contains("diverged at step") && Contains("first bad tensor: parameter blocks.0."));
-  const auto result = nlohmann::json::parse(read_file(program.folder() / "result.json"));
-  CHECK(result["status"] == "diverged");
-  CHECK(program.run().status == 1);
-  CHECK_THAT(program.log(), Contains("this run has diverged"));
+  SECTION("a parameter, before it reaches a checkpoint") {
+    config.optimizer.embedding_lr = 1e60;  // beyond float32: infinite after the first step
+    TrainProgram program("bad-parameter", config);
+    CHECK(program.run().status == 1);
+    CHECK_THAT(program.log(), Contains("diverged: after step 1: first bad tensor: parameter embedding"));
+    CHECK_FALSE(latest_checkpoint(program.folder() / "checkpoints").path);
+    const auto result = nlohmann::json::parse(read_file(program.folder() / "result.json"));
+    CHECK(result["status"] == "diverged");
+    CHECK_THAT(result["error"].get<std::string>(), Contains("step 1"));
+    CHECK(program.run().status == 1);
+    CHECK_THAT(program.log(), Contains("this run has diverged"));
+  }
+  SECTION("a gradient, while the parameters are huge but finite") {
+    config.optimizer.matrix_lr = 1e38;
+    TrainProgram program("bad-gradient", config);
+    CHECK(program.run().status == 1);
+    CHECK_THAT(program.log(),
+               Contains("diverged: step 2: the loss is NaN; first bad tensor: gradient of embedding") &&
+                   Contains("checkpoint of step 1 is kept"));
+    CHECK(latest_checkpoint(program.folder() / "checkpoints").path);
+  }
 }
 
 TEST_CASE("a folder that cannot be written or is in use is refused") {
