@@ -2,23 +2,27 @@
 
 #include <cmath>
 
+#include "bov/attention/rotary_norm.h"
 #include "bov/attention/windowed_attention.h"
-#include "bov/model/rms_norm.h"
 
 namespace bov {
 
-CausalSelfAttentionImpl::CausalSelfAttentionImpl(CausalSelfAttentionOptions options) : options_(std::move(options)) {
+CausalSelfAttentionImpl::CausalSelfAttentionImpl(CausalSelfAttentionOptions options)
+    : options_(std::move(options)) {
   reset();
 }
 
 void CausalSelfAttentionImpl::reset() {
   const int64_t width = options_.n_embd(), heads = options_.n_head(), kv_heads = options_.n_kv_head();
   TORCH_CHECK(width > 0 && heads > 0 && kv_heads > 0,
-              "CausalSelfAttention: n_embd, n_head and n_kv_head must be positive, got ", width, ", ", heads, " and ", kv_heads);
+              "CausalSelfAttention: n_embd, n_head and n_kv_head must be positive, got ", width, ", ", heads,
+              " and ", kv_heads);
   TORCH_CHECK(width % heads == 0 && (width / heads) % 2 == 0, "CausalSelfAttention: n_embd (", width,
               ") must be n_head (", heads, ") times an even head width");
-  TORCH_CHECK(heads % kv_heads == 0, "CausalSelfAttention: n_head (", heads, ") must be a multiple of n_kv_head (", kv_heads, ")");
-  TORCH_CHECK(options_.window_left() >= 0, "CausalSelfAttention: window_left must be 0 or more, got ", options_.window_left());
+  TORCH_CHECK(heads % kv_heads == 0, "CausalSelfAttention: n_head (", heads,
+              ") must be a multiple of n_kv_head (", kv_heads, ")");
+  TORCH_CHECK(options_.window_left() >= 0, "CausalSelfAttention: window_left must be 0 or more, got ",
+              options_.window_left());
   const auto dtype = torch::TensorOptions(options_.parameter_dtype());
   const int64_t kv_width = kv_heads * options_.head_dim();
   query = register_parameter("query", torch::empty({width, width}, dtype));
@@ -43,17 +47,21 @@ void CausalSelfAttentionImpl::reset_parameters() {
 
 torch::Tensor CausalSelfAttentionImpl::forward(const ValueInputs& inputs) {
   const torch::Tensor& hidden = inputs.hidden;
-  const torch::Tensor positions = torch::arange(hidden.size(1), torch::TensorOptions(torch::kInt64).device(hidden.device()));
+  const torch::Tensor positions =
+      torch::arange(hidden.size(1), torch::TensorOptions(torch::kInt64).device(hidden.device()));
   const RotaryTables rotary =
       rotary_tables(positions, options_.head_dim(), options_.rotary_base(), hidden.scalar_type());
   return attend(hidden, values(inputs), rotary);
 }
 
-torch::Tensor CausalSelfAttentionImpl::attend(const torch::Tensor& hidden, const torch::Tensor& values, const RotaryTables& rotary) {
+torch::Tensor CausalSelfAttentionImpl::attend(const torch::Tensor& hidden,
+                                              const torch::Tensor& values,
+                                              const RotaryTables& rotary) {
   const auto dtype = hidden.scalar_type();
   const auto project = [&](const torch::Tensor& weight, int64_t heads) {
-    const torch::Tensor x = torch::linear(hidden, weight.to(dtype)).unflatten(-1, {heads, options_.head_dim()});
-    return rms_norm(apply_rotary(x, rotary)) * options_.qk_scale();
+    const torch::Tensor x =
+        torch::linear(hidden, weight.to(dtype)).unflatten(-1, {heads, options_.head_dim()});
+    return rotary_rms_norm(x, rotary, options_.qk_scale());
   };
   const torch::Tensor q = project(query, options_.n_head());
   const torch::Tensor k = project(key, options_.n_kv_head());

@@ -10,18 +10,18 @@ namespace bov {
 
 /// Sizes and rules of one attention layer.
 struct BOV_API CausalSelfAttentionOptions {
-  CausalSelfAttentionOptions(int64_t n_embd, int64_t n_head) : n_embd_(n_embd), n_head_(n_head), n_kv_head_(n_head) {}
+  CausalSelfAttentionOptions(int64_t n_embd, int64_t n_head)
+      : n_embd_(n_embd), n_head_(n_head), n_kv_head_(n_head) {}
   TORCH_ARG(int64_t, n_embd);
   TORCH_ARG(int64_t, n_head);
   TORCH_ARG(int64_t, n_kv_head);
   TORCH_ARG(int64_t, window_left) = 2048;  ///< query i sees keys [i - window_left, i]
   TORCH_ARG(double, qk_scale) = 1.2;       ///< multiplies q and k after their norm
   TORCH_ARG(double, rotary_base) = 100000.0;
-  TORCH_ARG(ValueSpec, value);             ///< this layer's values; `layers` is not read
-  TORCH_ARG(int64_t, vocab_size) = 0;      ///< rows of a bank
+  TORCH_ARG(ValueSpec, value);         ///< this layer's values; `layers` is not read
+  TORCH_ARG(int64_t, vocab_size) = 0;  ///< rows of a bank
   TORCH_ARG(torch::Dtype, parameter_dtype) = torch::kFloat32;
   TORCH_ARG(torch::Dtype, table_dtype) = torch::kFloat32;
-
 
  public:
   int64_t head_dim() const { return n_embd_ / n_head_; }

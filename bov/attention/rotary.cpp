@@ -4,7 +4,10 @@
 
 namespace bov {
 
-RotaryTables rotary_tables(const torch::Tensor& positions, int64_t head_dim, double base, torch::Dtype dtype) {
+RotaryTables rotary_tables(const torch::Tensor& positions,
+                           int64_t head_dim,
+                           double base,
+                           torch::Dtype dtype) {
   TORCH_CHECK(positions.dim() == 1, "rotary_tables: positions must be [T], got ", positions.sizes());
   TORCH_CHECK(head_dim > 0 && head_dim % 2 == 0, "rotary_tables: head_dim must be even, got ", head_dim);
   const auto precise = dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
@@ -17,8 +20,8 @@ RotaryTables rotary_tables(const torch::Tensor& positions, int64_t head_dim, dou
 
 torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables) {
   const auto halves = x.chunk(2, -1);
-  return torch::cat({halves[0] * tables.cos + halves[1] * tables.sin, halves[1] * tables.cos - halves[0] * tables.sin},
-                    -1);
+  return torch::cat(
+      {halves[0] * tables.cos + halves[1] * tables.sin, halves[1] * tables.cos - halves[0] * tables.sin}, -1);
 }
 
 }  // namespace bov

@@ -14,7 +14,10 @@ struct BOV_API RotaryTables {
 
 /// Tables for the given positions [T] (any integral dtype, any size of position). Angles are computed in float32
 /// (float64 for a float64 `dtype`), then cast.
-BOV_API RotaryTables rotary_tables(const torch::Tensor& positions, int64_t head_dim, double base, torch::Dtype dtype);
+BOV_API RotaryTables rotary_tables(const torch::Tensor& positions,
+                                   int64_t head_dim,
+                                   double base,
+                                   torch::Dtype dtype);
 
 /// Rotates x [B, T, H, D] by -θ: the first half of D pairs with the second, y1 = x1·cos + x2·sin, y2 = x2·cos - x1·sin.
 BOV_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables);

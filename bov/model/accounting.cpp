@@ -96,8 +96,9 @@ int64_t saved_elements_per_token(const GPTOptions& options, const ValuePlan& pla
   // MLP's input and its norm, and its hidden layer after ReLU and after the square.
   const int64_t attention = 2 * width + 2 * (width + kv) + kv + width;
   const int64_t mlp = 2 * width + 2 * options.mlp_width();
-  // V and Ṽ are kept to differentiate their coefficients.
-  const int64_t mixing = plan.target_count() * (plan.adds ? 2 * kv : kv);
+  // What a coefficient that learns multiplies is kept to differentiate it: Ṽ, and V where α multiplies it.
+  const int64_t factors = (plan.learned || plan.gated ? 1 : 0) + (plan.learned && plan.adds ? 1 : 0);
+  const int64_t mixing = plan.target_count() * factors * kv;
   // Token embedding, x0, and the last norm's input and output.
   return options.n_layer * (attention + mlp) + mixing + 4 * width;
 }

@@ -17,11 +17,13 @@ struct BOV_API ParameterCounts {
   int64_t banks = 0;         ///< E_V tables
   int64_t coefficients = 0;  ///< γ, α, β
   int64_t smear = 0;         ///< smear gate and λ
-  int64_t dead = 0;          ///< value projections that the published code keeps but never uses; not allocated here
+  int64_t dead = 0;  ///< value projections that the published code keeps but never uses; not allocated here
 
   int64_t total() const { return embedding + head + matrices + banks + coefficients + smear; }
   /// As the published code counts: with the dead projections and always 25 smear parameters.
-  int64_t total_as_published() const { return embedding + head + matrices + banks + coefficients + 25 + dead; }
+  int64_t total_as_published() const {
+    return embedding + head + matrices + banks + coefficients + 25 + dead;
+  }
   /// Published "scaling parameters": blocks (dead ones included) and head.
   int64_t scaling_as_published() const { return head + matrices + coefficients + dead; }
 };
@@ -50,9 +52,9 @@ struct BOV_API MemoryEstimate {
   int64_t weights = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;
-  int64_t activations = 0;      ///< estimate for one micro-batch
-  int64_t key_cache = 0;        ///< one sequence of sequence_length positions, windows respected
-  int64_t value_cache = 0;      ///< layers that cache values
+  int64_t activations = 0;        ///< estimate for one micro-batch
+  int64_t key_cache = 0;          ///< one sequence of sequence_length positions, windows respected
+  int64_t value_cache = 0;        ///< layers that cache values
   int64_t value_cache_saved = 0;  ///< value cache of the layers that need token ids alone
 };
 BOV_API MemoryEstimate estimate_memory(const GPTOptions& options, int64_t micro_batch);

@@ -2,7 +2,9 @@
 
 namespace bov {
 
-BlockImpl::BlockImpl(CausalSelfAttentionOptions options) : options_(std::move(options)) { reset(); }
+BlockImpl::BlockImpl(CausalSelfAttentionOptions options) : options_(std::move(options)) {
+  reset();
+}
 
 void BlockImpl::reset() {
   attention = register_module("attention", CausalSelfAttention(options_));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bov/model/rms_norm.h"
+#include "bov/model/softcap_cross_entropy.h"
 
 namespace bov {
 namespace {
@@ -11,15 +12,16 @@ namespace {
 constexpr double kEmbeddingDeviation = 0.8;
 constexpr double kHeadDeviation = 0.001;
 
-/// Scores of one softcapped head: float32 at least, whatever dtype computed them.
-torch::Tensor softcap(const torch::Tensor& scores, double cap) {
-  const torch::Tensor precise = scores.scalar_type() == torch::kFloat64 ? scores : scores.to(torch::kFloat32);
-  return cap > 0 ? cap * torch::tanh(precise / cap) : precise;
+void check_targets(const torch::Tensor& token_ids, const torch::Tensor& targets) {
+  TORCH_CHECK(targets.sizes() == token_ids.sizes(), "GPT: targets must have the shape of token_ids, got ",
+              targets.sizes(), " and ", token_ids.sizes());
 }
 
 }  // namespace
 
-GPTImpl::GPTImpl(GPTOptions options) : options_(std::move(options)) { reset(); }
+GPTImpl::GPTImpl(GPTOptions options) : options_(std::move(options)) {
+  reset();
+}
 
 void GPTImpl::reset() {
   options_.validate();
@@ -54,10 +56,12 @@ void GPTImpl::reset() {
 void GPTImpl::reset_parameters() {
   torch::NoGradGuard no_grad;
   const GPTOptions& o = options_;
-  const auto precise = torch::TensorOptions(o.parameter_dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32)
-                           .device(embedding.device());
+  const auto precise =
+      torch::TensorOptions(o.parameter_dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32)
+          .device(embedding.device());
   // Tables start from the unrounded embedding, as published.
-  const torch::Tensor precise_embedding = torch::empty(embedding.sizes(), precise).normal_(0, kEmbeddingDeviation);
+  const torch::Tensor precise_embedding =
+      torch::empty(embedding.sizes(), precise).normal_(0, kEmbeddingDeviation);
   embedding.copy_(precise_embedding);
   head.normal_(0, kHeadDeviation);
   if (!smear.is_empty()) smear->reset_parameters();
@@ -71,7 +75,8 @@ void GPTImpl::reset_parameters() {
     block.attention->key.uniform_(-s, s);
     // Drawn even where the layer keeps none: an aligned table needs it, and later draws stay the same for all specs.
     const torch::Tensor projection =
-        torch::empty({o.n_kv_head * o.head_dim(), o.n_embd}, head.options().requires_grad(false)).uniform_(-s, s);
+        torch::empty({o.n_kv_head * o.head_dim(), o.n_embd}, head.options().requires_grad(false))
+            .uniform_(-s, s);
     if (value.projection.defined()) value.projection.copy_(projection);
     block.attention->output.zero_();
     block.mlp->reset_parameters();
@@ -89,7 +94,8 @@ void GPTImpl::reset_parameters() {
   // Drawn last, so that they do not shift the draws of the parameters that all variants share.
   for (int64_t layer : target_layers_) {
     ValueMixerImpl& value = *blocks[layer]->as<BlockImpl>()->attention->value;
-    if (BankOfValues bank = value.bank(); !bank.is_empty() && o.value.init == BankInit::uniform) bank->reset_parameters();
+    if (BankOfValues bank = value.bank(); !bank.is_empty() && o.value.init == BankInit::uniform)
+      bank->reset_parameters();
     if (value.gate.defined()) value.gate.uniform_(0, 0.02);
   }
   if (!shared_bank.is_empty() && o.value.init == BankInit::uniform) shared_bank->reset_parameters();
@@ -127,11 +133,17 @@ torch::Tensor GPTImpl::forward(const torch::Tensor& token_ids) {
 }
 
 torch::Tensor GPTImpl::token_losses(const torch::Tensor& token_ids, const torch::Tensor& targets) {
-  TORCH_CHECK(targets.sizes() == token_ids.sizes(), "GPT: targets must have the shape of token_ids, got ", targets.sizes(),
-              " and ", token_ids.sizes());
-  const torch::Tensor logits = forward(token_ids).flatten(0, 1);
-  return torch::nll_loss_nd(torch::log_softmax(logits, -1), targets.flatten(), {}, at::Reduction::None, -1)
+  check_targets(token_ids, targets);
+  torch::NoGradGuard no_grad;
+  return softcap_cross_entropy(hidden_states(token_ids).flatten(0, 1), head, targets.flatten(),
+                               options_.logit_softcap)
       .view(targets.sizes());
+}
+
+torch::Tensor GPTImpl::loss(const torch::Tensor& token_ids, const torch::Tensor& targets) {
+  check_targets(token_ids, targets);
+  return mean_softcap_cross_entropy(hidden_states(token_ids).flatten(0, 1), head, targets.flatten(),
+                                    options_.logit_softcap);
 }
 
 }  // namespace bov

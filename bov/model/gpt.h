@@ -34,18 +34,21 @@ class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
   /// Final normalised residual stream [B, T, C] in compute dtype, before the head.
   torch::Tensor hidden_states(const torch::Tensor& token_ids);
 
-  /// Cross-entropy in nats of each target: token_ids, targets [B, T] int64 -> [B, T] float32 (or float64). A target of
-  /// -1 is ignored (its loss is 0). Same value as cross_entropy(forward(token_ids), targets), without keeping the logits.
+  /// Mean cross-entropy in nats of targets [B, T] int64, those of -1 left out: a scalar to call backward() on. Equals
+  /// the cross-entropy of forward(token_ids) without ever holding all logits.
+  torch::Tensor loss(const torch::Tensor& token_ids, const torch::Tensor& targets);
+
+  /// The same for each target, for evaluation: [B, T], 0 where the target is -1. Not differentiable.
   torch::Tensor token_losses(const torch::Tensor& token_ids, const torch::Tensor& targets);
 
   const GPTOptions& options() const { return options_; }
   /// Ascending indices of the layers that options().value changes.
   const std::vector<int64_t>& target_layers() const { return target_layers_; }
 
-  torch::Tensor embedding;               ///< [V, C] table dtype
-  torch::Tensor head;                    ///< [V, C]
-  Smear smear{nullptr};                  ///< empty if options().smear is off
-  BankOfValues shared_bank{nullptr};     ///< empty unless options().value.shared
+  torch::Tensor embedding;            ///< [V, C] table dtype
+  torch::Tensor head;                 ///< [V, C]
+  Smear smear{nullptr};               ///< empty if options().smear is off
+  BankOfValues shared_bank{nullptr};  ///< empty unless options().value.shared
   torch::nn::ModuleList blocks{nullptr};
 
  private:

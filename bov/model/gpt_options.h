@@ -18,7 +18,7 @@ struct BOV_API GPTOptions {
   int64_t n_layer = 12;
   int64_t n_head = 6;
   int64_t n_kv_head = 6;
-  int64_t n_embd = 768;              ///< C; the head width D is n_embd / n_head
+  int64_t n_embd = 768;                 ///< C; the head width D is n_embd / n_head
   std::string window_pattern = "SSSL";  ///< tiled over the layers; the last layer is always L
   double rotary_base = 100000.0;
   double qk_scale = 1.2;        ///< multiplies q and k after their norm

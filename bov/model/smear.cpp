@@ -7,7 +7,9 @@ constexpr int64_t kGateChannels = 24;
 
 }  // namespace
 
-SmearImpl::SmearImpl(int64_t n_embd, torch::Dtype dtype) : n_embd_(n_embd), dtype_(dtype) { reset(); }
+SmearImpl::SmearImpl(int64_t n_embd, torch::Dtype dtype) : n_embd_(n_embd), dtype_(dtype) {
+  reset();
+}
 
 void SmearImpl::reset() {
   TORCH_CHECK(n_embd_ > 0, "Smear: n_embd must be positive, got ", n_embd_);

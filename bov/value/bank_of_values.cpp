@@ -7,12 +7,14 @@
 
 namespace bov {
 
-BankOfValuesImpl::BankOfValuesImpl(BankOfValuesOptions options) : options_(std::move(options)) { reset(); }
+BankOfValuesImpl::BankOfValuesImpl(BankOfValuesOptions options) : options_(std::move(options)) {
+  reset();
+}
 
 void BankOfValuesImpl::reset() {
   TORCH_CHECK(options_.vocab_size() > 0 && options_.n_kv_head() > 0 && options_.head_dim() > 0,
-              "BankOfValues: vocab_size, n_kv_head and head_dim must be positive, got ", options_.vocab_size(), ", ",
-              options_.n_kv_head(), " and ", options_.head_dim());
+              "BankOfValues: vocab_size, n_kv_head and head_dim must be positive, got ",
+              options_.vocab_size(), ", ", options_.n_kv_head(), " and ", options_.head_dim());
   const int64_t width = options_.n_kv_head() * options_.head_dim();
   table = register_parameter("table", torch::empty({options_.vocab_size(), width}, options_.dtype()));
   reset_parameters();
@@ -37,8 +39,8 @@ void BankOfValuesImpl::align(const torch::Tensor& embedding, const torch::Tensor
   torch::NoGradGuard no_grad;
   TORCH_CHECK(embedding.dim() == 2 && embedding.size(0) == table.size(0) && projection.dim() == 2 &&
                   projection.size(0) == table.size(1) && projection.size(1) == embedding.size(1),
-              "BankOfValues::align: expected embedding [", table.size(0), ", C] and projection [", table.size(1),
-              ", C], got ", embedding.sizes(), " and ", projection.sizes());
+              "BankOfValues::align: expected embedding [", table.size(0), ", C] and projection [",
+              table.size(1), ", C], got ", embedding.sizes(), " and ", projection.sizes());
   table.copy_(torch::linear(rms_norm(embedding), projection.to(embedding.scalar_type())));
 }
 

@@ -12,7 +12,9 @@ using Kind = ValueCoefficient::Kind;
 
 }  // namespace
 
-ValueMixerImpl::ValueMixerImpl(ValueMixerOptions options) : options_(std::move(options)) { reset(); }
+ValueMixerImpl::ValueMixerImpl(ValueMixerOptions options) : options_(std::move(options)) {
+  reset();
+}
 
 void ValueMixerImpl::reset() {
   const ValueSpec& spec = options_.spec();
@@ -21,8 +23,8 @@ void ValueMixerImpl::reset() {
   TORCH_CHECK(options_.n_embd() > 0 && options_.n_kv_head() > 0 && options_.head_dim() > 0,
               "ValueMixer: n_embd, n_kv_head and head_dim must be positive, got ", options_.n_embd(), ", ",
               options_.n_kv_head(), " and ", options_.head_dim());
-  TORCH_CHECK(!info.has_table || options_.vocab_size() > 0,
-              "ValueMixer: source '", spec.source, "' has a table, so vocab_size must be positive, got ", options_.vocab_size());
+  TORCH_CHECK(!info.has_table || options_.vocab_size() > 0, "ValueMixer: source '", spec.source,
+              "' has a table, so vocab_size must be positive, got ", options_.vocab_size());
   const auto dtype = torch::TensorOptions(options_.parameter_dtype());
   const bool add = spec.combine == ValueCombine::add;
   if (add || info.projects) {
@@ -73,7 +75,8 @@ torch::Tensor ValueMixerImpl::source_values(const ValueInputs& inputs) const {
 }
 
 torch::Tensor ValueMixerImpl::gate_values(const torch::Tensor& hidden) {
-  const torch::Tensor scores = torch::linear(hidden.slice(-1, 0, gate.size(1)), gate.to(hidden.scalar_type()));
+  const torch::Tensor scores =
+      torch::linear(hidden.slice(-1, 0, gate.size(1)), gate.to(hidden.scalar_type()));
   const torch::Tensor values = kGateScale * torch::sigmoid(scores);
   if (record_gate_) recorded_gate_ = values.detach();
   return values.unsqueeze(-1);
@@ -101,7 +104,8 @@ torch::Tensor ValueMixerImpl::forward(const ValueInputs& inputs) {
 
 ValueCacheNeed ValueMixerImpl::cache_need() const {
   const ValueSpec& spec = options_.spec();
-  if (spec.combine == ValueCombine::add || spec.coefficient.kind == Kind::gated) return ValueCacheNeed::own_values;
+  if (spec.combine == ValueCombine::add || spec.coefficient.kind == Kind::gated)
+    return ValueCacheNeed::own_values;
   return value_source_info(spec.source).cache_need;
 }
 

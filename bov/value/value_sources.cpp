@@ -6,13 +6,16 @@ namespace bov {
 namespace {
 
 std::vector<ValueSourceInfo>& registry() {
-  static std::vector<ValueSourceInfo> sources{stream_source(), first_layer_source(), embedding_source(), bank_source()};
+  static std::vector<ValueSourceInfo> sources{stream_source(), first_layer_source(), embedding_source(),
+                                              bank_source()};
   return sources;
 }
 
 }  // namespace
 
-torch::Tensor ValueSource::projection_input(const ValueInputs&) const { return {}; }
+torch::Tensor ValueSource::projection_input(const ValueInputs&) const {
+  return {};
+}
 
 torch::Tensor ValueSource::values(const ValueInputs&) const {
   TORCH_CHECK(false, "a value source must override projection_input or values");
@@ -22,7 +25,8 @@ const ValueSourceInfo& value_source_info(const std::string& name) {
   for (const auto& info : registry()) {
     if (info.name == name) return info;
   }
-  TORCH_CHECK(false, "value source '", name, "' is unknown; expected one of ", c10::Join(", ", value_source_names()));
+  TORCH_CHECK(false, "value source '", name, "' is unknown; expected one of ",
+              c10::Join(", ", value_source_names()));
 }
 
 std::vector<std::string> value_source_names() {

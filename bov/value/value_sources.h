@@ -53,11 +53,11 @@ class BOV_API ValueSource {
 
 /// What is known of a source without building it. Costs count value projections (W_V matmuls) a target layer.
 struct BOV_API ValueSourceInfo {
-  std::string name;                ///< spelling in YAML
-  std::string formula;             ///< Ṽ in the paper's symbols
-  bool projects = false;           ///< Ṽ is W_V applied to projection_input
-  bool has_table = false;          ///< owns one row a token id (`shared`, `init` apply)
-  int64_t lowest_target = 0;       ///< first layer that may use it
+  std::string name;           ///< spelling in YAML
+  std::string formula;        ///< Ṽ in the paper's symbols
+  bool projects = false;      ///< Ṽ is W_V applied to projection_input
+  bool has_table = false;     ///< owns one row a token id (`shared`, `init` apply)
+  int64_t lowest_target = 0;  ///< first layer that may use it
   ValueCacheNeed cache_need = ValueCacheNeed::own_values;  ///< when it replaces V with a scalar coefficient
   std::function<std::shared_ptr<ValueSource>(const ValueSpec&, const ValueShape&)> make;
 };

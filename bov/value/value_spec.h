@@ -52,8 +52,8 @@ struct BOV_API ValueSpec {
   ValueCoefficient coefficient;
   std::string source = "stream";  ///< axis 3: a name in the registry (value_sources.h)
   TargetLayers layers = TargetRule::every;
-  bool shared = false;                     ///< bank: one table for all target layers
-  BankInit init = BankInit::aligned;       ///< bank
+  bool shared = false;                ///< bank: one table for all target layers
+  BankInit init = BankInit::aligned;  ///< bank
   bool operator==(const ValueSpec&) const = default;
 
   /// Throws c10::Error, naming the field, its value and what was expected, if the point is impossible: an unknown

@@ -284,6 +284,22 @@ TEST_CASE("memory of weights, gradients and optimizer") {
   check_error([&] { estimate_memory(options, 0); }, "micro_batch is 0; expected 1 or more");
 }
 
+TEST_CASE("memory of activations grows by what a learning coefficient multiplies") {
+  const int64_t batch = 3;
+  const auto activations = [&](const ValueSpec& value) {
+    return estimate_memory(model(12, value), batch).activations;
+  };
+  const int64_t baseline = activations({});
+  // Twelve layers of 18·C kept for attention, its norm and the MLP, and 4·C around them; C = 768 in float32.
+  CHECK(baseline == batch * 2048 * (12 * 18 + 4) * 768 * 4);
+  const int64_t values_of_targets = batch * 2048 * 4 * 768 * 4;
+  CHECK(activations(spec(replace, kOne, "bank")) == baseline);
+  CHECK(activations(value_preset("bov")) == baseline + values_of_targets);
+  CHECK(activations(value_preset("bov_add")) == baseline + 2 * values_of_targets);
+  CHECK(activations(spec(add, kGated, "bank")) == baseline + values_of_targets);
+  CHECK(activations(spec(add, kHalf, "bank")) == baseline);
+}
+
 TEST_CASE("memory of the caches") {
   const int64_t position = 768 * 4;
   const int64_t reach_short = 513;

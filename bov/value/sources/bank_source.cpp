@@ -23,7 +23,8 @@ class SharedBankSource : public ValueSource {
  public:
   torch::Tensor values(const ValueInputs& inputs) const override {
     TORCH_CHECK(inputs.shared_values.defined(),
-                "value source 'bank' with shared: true: ValueInputs.shared_values is undefined; pass the shared table's rows");
+                "value source 'bank' with shared: true: ValueInputs.shared_values is undefined; pass the "
+                "shared table's rows");
     return inputs.shared_values;
   }
 };

@@ -6,7 +6,8 @@ namespace {
 class EmbeddingSource : public ValueSource {
  public:
   torch::Tensor projection_input(const ValueInputs& inputs) const override {
-    TORCH_CHECK(inputs.x0.defined(), "value source 'embedding': ValueInputs.x0 is undefined; pass RMSNorm of the embedding");
+    TORCH_CHECK(inputs.x0.defined(),
+                "value source 'embedding': ValueInputs.x0 is undefined; pass RMSNorm of the embedding");
     return inputs.x0;
   }
 };

@@ -6,8 +6,9 @@ namespace {
 class FirstLayerSource : public ValueSource {
  public:
   torch::Tensor values(const ValueInputs& inputs) const override {
-    TORCH_CHECK(inputs.first_layer_values.defined(),
-                "value source 'first_layer': ValueInputs.first_layer_values is undefined; pass layer 0's values");
+    TORCH_CHECK(
+        inputs.first_layer_values.defined(),
+        "value source 'first_layer': ValueInputs.first_layer_values is undefined; pass layer 0's values");
     return inputs.first_layer_values;
   }
 };
