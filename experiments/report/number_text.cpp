@@ -51,8 +51,8 @@ std::string coefficients_text(const LayerCoefficients& coefficients) {
   std::string text;
   for (const auto& [name, layers] : coefficients) {
     const auto symbol = symbols.find(name);
-    text += (text.empty() ? "" : ", ") + (symbol == symbols.end() ? name : symbol->second);
-    for (const auto& [layer, value] : layers) text += " " + fixed_text(value, kCoefficientDigits);
+    text.append(text.empty() ? "" : ", ").append(symbol == symbols.end() ? name : symbol->second);
+    for (const auto& [layer, value] : layers) text.append(" ").append(fixed_text(value, kCoefficientDigits));
   }
   return text;
 }

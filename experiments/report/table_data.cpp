@@ -126,7 +126,7 @@ std::vector<std::string> csv_fields(const RowResult& result, const RowSummary& s
 
 std::string csv_line(const std::vector<std::string>& fields) {
   std::string line;
-  for (size_t i = 0; i < fields.size(); ++i) line += (i > 0 ? "," : "") + csv_field(fields[i]);
+  for (size_t i = 0; i < fields.size(); ++i) line.append(i > 0 ? "," : "").append(csv_field(fields[i]));
   return line + "\r\n";
 }
 

@@ -49,8 +49,8 @@ std::string layer_list_text(const std::vector<int64_t>& layers) {
   for (size_t i = 0; i < layers.size();) {
     size_t end = i + 1;
     while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
-    text += (text.empty() ? "" : ",") + std::to_string(layers[i]);
-    if (end > i + 1) text += "-" + std::to_string(layers[end - 1]);
+    text.append(text.empty() ? "" : ",").append(std::to_string(layers[i]));
+    if (end > i + 1) text.append("-").append(std::to_string(layers[end - 1]));
     i = end;
   }
   return text;
