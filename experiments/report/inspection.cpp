@@ -1,10 +1,9 @@
 #include "experiments/report/inspection.h"
 
-#include <array>
-#include <cstdio>
 #include <utility>
 
 #include "experiments/config/run_options.h"
+#include "experiments/report/number_text.h"
 #include "experiments/report/text_table.h"
 #include "experiments/report/value_formula.h"
 
@@ -27,9 +26,7 @@ std::string grouped(int64_t value) {
 }
 
 std::string mebibytes(int64_t bytes) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text.data();
+  return fixed_text(static_cast<double>(bytes) / (1 << 20), 1);
 }
 
 int64_t training_bytes(const MemoryEstimate& memory) {
@@ -127,13 +124,12 @@ std::string to_text(const Inspection& inspection) {
   text += "\n";
   text += lines_text("Training", cost_lines(inspection), grouped);
   text += "\n";
-  text += lines_text("Memory on " + inspection.device, memory_lines(inspection.memory), mebibytes);
+  text += lines_text("MiB of memory on " + inspection.device, memory_lines(inspection.memory), mebibytes);
   return text;
 }
 
 std::string to_table(const std::vector<Inspection>& inspections) {
   TextTable table{{{"row"},
-                   {"paper"},
                    {"values"},
                    {"layers"},
                    {"parameters", Align::right},
@@ -141,18 +137,18 @@ std::string to_table(const std::vector<Inspection>& inspections) {
                    {"FLOPs/token", Align::right},
                    {"steps", Align::right},
                    {"tokens", Align::right},
-                   {"training", Align::right},
-                   {"V cache", Align::right},
-                   {"saved", Align::right}},
+                   {"training MiB", Align::right},
+                   {"V cache MiB", Align::right},
+                   {"saved MiB", Align::right}},
                   {}};
   for (const auto& inspection : inspections) {
     const RunConfig& config = inspection.config;
     table.rows.push_back(
-        {config.name, config.paper.row, value_formula(config.value),
-         target_layers_text(config.value, config.model.n_layer), grouped(inspection.parameters.total()),
-         grouped(inspection.parameters.banks), grouped(inspection.flops_per_token), grouped(inspection.steps),
-         grouped(inspection.tokens), mebibytes(training_bytes(inspection.memory)),
-         mebibytes(inspection.memory.value_cache), mebibytes(inspection.memory.value_cache_saved)});
+        {config.name, value_formula(config.value), target_layers_text(config.value, config.model.n_layer),
+         grouped(inspection.parameters.total()), grouped(inspection.parameters.banks),
+         grouped(inspection.flops_per_token), grouped(inspection.steps), grouped(inspection.tokens),
+         mebibytes(training_bytes(inspection.memory)), mebibytes(inspection.memory.value_cache),
+         mebibytes(inspection.memory.value_cache_saved)});
   }
   return render_terminal(table);
 }

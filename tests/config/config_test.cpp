@@ -627,10 +627,11 @@ TEST_CASE("inspection of a run and of a grid") {
   CHECK(json["memory in bytes"]["weights"] == 4 * (235929629 - 4 * 768 * 768));
   const std::string text = to_text(inspection);
   CHECK_THAT(text, Contains("bov: values") && Contains("in layers 8-11 of 12"));
-  CHECK_THAT(text, Contains("745,537,536") && Contains("2,012,217,344") && Contains("Memory on cpu"));
+  CHECK_THAT(text, Contains("745,537,536") && Contains("2,012,217,344") && Contains("MiB of memory on cpu"));
   const std::string table = to_table({inspection, inspection});
   CHECK(std::count(table.begin(), table.end(), '\n') == 4);
-  CHECK_THAT(table, Contains("233,570,333") && Contains("3,838"));
+  CHECK_THAT(table,
+             Contains("bov  γ·E_V[i]  8-11    233,570,333  100,663,296  745,537,536  3,838  2,012,217,344"));
 }
 
 }  // namespace bov::experiments
