@@ -38,35 +38,52 @@ endfunction()
 
 bov_find_torch_dir(BOV_TORCH_DIR)
 cmake_path(NORMAL_PATH BOV_TORCH_DIR)
-file(STRINGS "${BOV_TORCH_DIR}/include/torch/headeronly/version.h" version_lines REGEX "define TORCH_VERSION_M[AI]")
-if(NOT version_lines)
-  file(STRINGS "${BOV_TORCH_DIR}/include/torch/csrc/api/include/torch/version.h" version_lines
-       REGEX "define TORCH_VERSION_M[AI]")
-endif()
+foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)  # since 2.9, and before
+  if(EXISTS "${BOV_TORCH_DIR}/include/${header}")
+    file(STRINGS "${BOV_TORCH_DIR}/include/${header}" version_lines REGEX "define TORCH_VERSION_M[AI]")
+    break()
+  endif()
+endforeach()
 string(REGEX REPLACE ".*TORCH_VERSION_MAJOR ([0-9]+).*TORCH_VERSION_MINOR ([0-9]+).*" "\\1.\\2" BOV_TORCH_VERSION
                      "${version_lines}")
 if(BOV_TORCH_VERSION VERSION_LESS 2.6)
   message(FATAL_ERROR "LibTorch in ${BOV_TORCH_DIR} is ${BOV_TORCH_VERSION}; bov needs 2.6 or later")
 endif()
 
-# --- CUDA: the kernels need nvcc and a LibTorch built with CUDA.
-set(BOV_HAVE_CUDA FALSE)
-set(cuda_missing "")
-if(BOV_WITH_CUDA STREQUAL "OFF")
-  set(cuda_missing "BOV_WITH_CUDA is OFF")
-else()
+# bov_missing_for_cuda(OUT): what stands against building the CUDA kernels; empty if nothing does. They need nvcc and a
+# LibTorch that was built with the same major version of CUDA. Sets BOV_NVCC.
+function(bov_missing_for_cuda out)
+  set(${out} "" PARENT_SCOPE)
+  if(BOV_WITH_CUDA STREQUAL "OFF")
+    set(${out} "BOV_WITH_CUDA is OFF" PARENT_SCOPE)
+    return()
+  endif()
   if(NOT EXISTS "${BOV_TORCH_DIR}/lib/libtorch_cuda.so")
-    set(cuda_missing "LibTorch is a CPU build")
-  else()
-    find_program(BOV_NVCC nvcc PATHS "$ENV{CUDA_HOME}/bin" /usr/local/cuda/bin)
-    if(NOT BOV_NVCC)
-      set(cuda_missing "nvcc was not found")
-    endif()
+    set(${out} "LibTorch is a CPU build" PARENT_SCOPE)
+    return()
   endif()
-  if(cuda_missing AND BOV_WITH_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "BOV_WITH_CUDA is ON, but ${cuda_missing}")
+  find_program(BOV_NVCC nvcc PATHS "$ENV{CUDA_HOME}/bin" /usr/local/cuda/bin DOC "CUDA compiler")
+  if(NOT BOV_NVCC)
+    set(${out} "nvcc was not found" PARENT_SCOPE)
+    return()
   endif()
+  execute_process(COMMAND "${BOV_NVCC}" --version OUTPUT_VARIABLE nvcc_version)
+  string(REGEX MATCH "release ([0-9]+)" nvcc_major "${nvcc_version}")
+  set(nvcc_major "${CMAKE_MATCH_1}")
+  # The library names the CUDA runtime that it was built with.
+  file(STRINGS "${BOV_TORCH_DIR}/lib/libc10_cuda.so" runtime REGEX "^libcudart\\.so\\.[0-9]+$" LIMIT_COUNT 1)
+  string(REGEX MATCH "[0-9]+$" torch_major "${runtime}")
+  if(NOT nvcc_major STREQUAL torch_major)
+    set(${out} "${BOV_NVCC} is of CUDA ${nvcc_major}, LibTorch was built with CUDA ${torch_major}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+bov_missing_for_cuda(cuda_missing)
+if(cuda_missing AND BOV_WITH_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "BOV_WITH_CUDA is ON, but ${cuda_missing}")
 endif()
+set(BOV_HAVE_CUDA FALSE)
+set(BOV_CUDA_BUILD "")
 
 add_library(bov_torch INTERFACE)
 # Operators and the CUDA part of LibTorch register themselves when loaded and are reached by name only: a linker
@@ -85,8 +102,8 @@ if(NOT cuda_missing)
   set(cuda_architectures ${CMAKE_CUDA_ARCHITECTURES})
   enable_language(CUDA)
   # nvcc and the toolkit that CMake finds must be one: Torch's package refuses a mixed pair.
-  cmake_path(GET BOV_NVCC PARENT_PATH nvcc_dir)
-  cmake_path(GET nvcc_dir PARENT_PATH cuda_root)
+  cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
+  cmake_path(GET cuda_root PARENT_PATH cuda_root)
   set(CUDAToolkit_ROOT "${cuda_root}")
   set(CUDA_TOOLKIT_ROOT_DIR "${cuda_root}")
   # Torch reads its own list and adds global flags; ours are per target, so its additions are removed again.
@@ -115,25 +132,4 @@ else()
   message(STATUS "bov: CUDA kernels OFF (${cuda_missing}); everything else is built")
 endif()
 list(APPEND CMAKE_BUILD_RPATH "${BOV_TORCH_DIR}/lib")
-list(APPEND CMAKE_INSTALL_RPATH "${BOV_TORCH_DIR}/lib")
 message(STATUS "bov: LibTorch ${BOV_TORCH_VERSION} in ${BOV_TORCH_DIR}")
-
-# The heavy headers are compiled once; targets opt in with bov_use_torch_pch(TARGET).
-file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/bov_pch.cpp" CONTENT "")
-add_library(bov_pch OBJECT "${CMAKE_BINARY_DIR}/bov_pch.cpp")
-target_link_libraries(bov_pch PRIVATE bov_torch)
-bov_target_defaults(bov_pch)
-target_precompile_headers(bov_pch PRIVATE
-  <ATen/ATen.h>
-  <torch/autograd.h>
-  <torch/nn/cloneable.h>
-  <torch/nn/pimpl.h>
-  <torch/types.h>
-  <algorithm>
-  <map>
-  <optional>
-  <string>
-  <vector>)
-function(bov_use_torch_pch target)
-  target_precompile_headers(${target} REUSE_FROM bov_pch)
-endfunction()

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
+#include <sstream>
 
 namespace bov::experiments {
 namespace {
@@ -75,6 +77,14 @@ void advise_threads(const DoctorFacts& facts, AdviceList& list) {
     const auto granted = std::to_string(static_cast<int>(std::ceil(*facts.cpu.quota)));
     list.push_back({threads + " threads, but the container grants " + granted + " cores",
                     "set OMP_NUM_THREADS=" + granted});
+  }
+  // One busy program besides the doctor itself is nothing unusual.
+  if (facts.cpu.load > facts.cpu.cores + 1) {
+    std::ostringstream load;
+    load << std::fixed << std::setprecision(1) << facts.cpu.load;
+    list.push_back({"other programs keep this machine busy: load " + load.str() + " on " +
+                        std::to_string(facts.cpu.cores) + " cores",
+                    "wait for them before you measure"});
   }
   const auto policy = facts.variables.find("OMP_WAIT_POLICY");
   if (policy != facts.variables.end() && policy->second != "passive" && policy->second != "PASSIVE") {

@@ -110,6 +110,7 @@ void write_machine(const DoctorFacts& facts, TextWriter& text) {
   text.line("cores", std::to_string(facts.cpu.cores) +
                          (facts.cpu.quota ? ", " + scaled(*facts.cpu.quota, 1, "granted", 1) : ""));
   text.line("threads", std::to_string(facts.cpu.threads));
+  text.line("load", scaled(facts.cpu.load, 1, "in the last minute", 1));
   text.line("memory",
             gibibytes(facts.memory.total_bytes) + ", " + gibibytes(facts.memory.available_bytes) + " free");
   for (const auto& [name, value] : facts.variables) text.line(name, value);
@@ -142,7 +143,8 @@ Json diagnosis_to_json(const DoctorFacts& facts) {
               {"torch_capability", facts.cpu.torch_capability},
               {"cores", facts.cpu.cores},
               {"quota", facts.cpu.quota ? Json(*facts.cpu.quota) : Json(nullptr)},
-              {"threads", facts.cpu.threads}}},
+              {"threads", facts.cpu.threads},
+              {"load", facts.cpu.load}}},
             {"memory",
              {{"total_bytes", facts.memory.total_bytes}, {"available_bytes", facts.memory.available_bytes}}},
             {"variables", facts.variables},

@@ -52,6 +52,11 @@ std::optional<double> cpu_quota() {
   return std::nullopt;
 }
 
+double load_average() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
 DoctorFacts::Cpu cpu_facts(const nlohmann::json& environment) {
   const auto& hardware = environment["hardware"];
   return {.model = hardware["cpu"],
@@ -59,7 +64,8 @@ DoctorFacts::Cpu cpu_facts(const nlohmann::json& environment) {
           .torch_capability = hardware["torch_cpu_capability"],
           .cores = hardware["cores"],
           .quota = cpu_quota(),
-          .threads = environment["threads"]};
+          .threads = environment["threads"],
+          .load = load_average()};
 }
 
 int64_t available_memory() {

@@ -35,6 +35,7 @@ struct DoctorFacts {
     int cores = 0;
     std::optional<double> quota;  ///< cores that the control group grants, if it limits them
     int threads = 0;              ///< of torch, within an operator
+    double load = 0;              ///< programs that wanted to run in the last minute, on average
   };
   struct Memory {
     int64_t total_bytes = 0;

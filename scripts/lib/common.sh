@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts share: messages, the folders, the choice of a build and the build itself. To be sourced.
+# What the scripts share: messages, folders, locks and the build. To be sourced.
 # Everything is said on standard error; standard output belongs to the programs that the scripts run.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
@@ -25,20 +25,10 @@ take_lock() {
 
 release_lock() { exec {lock_descriptor}>&-; }
 
-find_nvcc() { command -v nvcc || { [[ -x /usr/local/cuda/bin/nvcc ]] && echo /usr/local/cuda/bin/nvcc; }; }
-
 torch_folder() { sed -n 2p "$setup_stamp"; }
 
-# The CUDA build needs a compiler and a LibTorch for it; BOV_PRESET names any other preset of CMakePresets.json.
-choose_preset() {
-  if [[ -n ${BOV_PRESET:-} ]]; then
-    echo "$BOV_PRESET"
-  elif [[ -e $(torch_folder)/lib/libtorch_cuda.so ]] && find_nvcc >/dev/null; then
-    echo cuda-release
-  else
-    echo cpu-release
-  fi
-}
+# A preset of CMakePresets.json.
+preset=${BOV_PRESET:-release}
 
 # A file that includes LibTorch takes up to 2 GB to compile.
 build_jobs() {
@@ -48,7 +38,7 @@ build_jobs() {
 }
 
 configure() {
-  local preset=$1 folder=$root/build/$1 torch log
+  local folder=$root/build/$preset torch log
   torch=$(torch_folder)
   if [[ -e $folder/build.ninja && $(cat "$folder/torch_folder" 2>/dev/null) == "$torch" ]]; then
     return
@@ -79,12 +69,11 @@ show_progress() {
     { print; fflush() }'
 }
 
-# build PRESET TARGET...: makes the targets up to date; says nothing where they are.
+# build TARGET...: makes the targets up to date; says nothing where they are.
 build() {
-  local preset=$1 folder=$root/build/$1 command
-  shift
+  local folder=$root/build/$preset command
   take_lock "$root/build/$preset.lock" "build of $preset"
-  configure "$preset"
+  configure
   command=(cmake --build "$folder" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(build_jobs)}" --target "$@")
   if [[ ! -e $folder/built ]]; then
     say "building in build/$preset (the first time takes about ten minutes on two cores)"

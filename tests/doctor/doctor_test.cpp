@@ -78,6 +78,10 @@ TEST_CASE("each problem gets its remedy") {
     facts.cpu.quota = 1.5;
     check_advice(facts, "grants 2 cores", "OMP_NUM_THREADS=2");
   }
+  SECTION("a busy machine") {
+    facts.cpu.load = 9.25;
+    check_advice(facts, "load 9.2 on 4 cores", "wait");
+  }
   SECTION("active waiting") {
     facts.variables["OMP_WAIT_POLICY"] = "ACTIVE";
     check_advice(facts, "OMP_WAIT_POLICY is 'ACTIVE'", "unset");

@@ -34,7 +34,7 @@ end</system-out></testcase>
 EOF
 exit 8
 """
-BUILDING = "bov: building in build/cpu-release (the first time takes about ten minutes on two cores)\n"
+BUILDING = "bov: building in build/release (the first time takes about ten minutes on two cores)\n"
 
 
 class Build(ScriptTest):
@@ -61,7 +61,7 @@ class Build(ScriptTest):
         result = self.run_bov("train", "a b", "--json")
         self.assertEqual((result.returncode, result.stdout), (3, "program: train a b --json\n/\n"))
         self.assertEqual(result.stderr, "bov: CUDA kernels OFF (a reason); everything else is built\n" + BUILDING)
-        self.assertIn("--preset cpu-release", self.cmake_calls()[0])
+        self.assertIn("--preset release", self.cmake_calls()[0])
         self.assertIn("--target bov_program", self.cmake_calls()[1])
 
     def test_second_time_is_silent_and_configures_nothing(self):
@@ -82,13 +82,6 @@ class Build(ScriptTest):
         self.run_bov(BOV_PRESET="asan")
         self.assertIn("--preset asan", self.cmake_calls()[0])
 
-    def test_cuda_is_chosen_with_compiler_and_libtorch(self):
-        self.stand_in("nvcc")
-        (self.torch / "lib").mkdir()
-        (self.torch / "lib/libtorch_cuda.so").touch()
-        self.run_bov()
-        self.assertIn("--preset cuda-release", self.cmake_calls()[0])
-
     def test_failing_build(self):
         self.make_cmake(build="echo 'error: no such thing'; exit 1")
         result = self.run_bov()
@@ -102,7 +95,7 @@ class Build(ScriptTest):
         processes = [self.start("bov", str(i), BOV_TORCH=self.torch) for i in range(3)]
         outputs = [process.communicate() for process in processes]
         self.assertEqual([process.returncode for process in processes], [3, 3, 3], outputs)
-        self.assertIn("bov: waiting: another build of cpu-release is running\n", "".join(error for _, error in outputs))
+        self.assertIn("bov: waiting: another build of release is running\n", "".join(error for _, error in outputs))
 
     def test_tests_return_the_status_of_ctest_and_a_summary(self):
         self.stand_in("ctest", CTEST.format(folder=self.folder))
