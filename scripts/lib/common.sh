@@ -53,20 +53,23 @@ configure() {
   echo "$torch" >"$folder/torch_folder"
 }
 
-# Lets errors and warnings through and reports the progress every half minute.
+# Lets errors and warnings through. Shows how far a longer build is: on a terminal in one line, which is wiped out at
+# the end, else every half minute.
 show_progress() {
-  awk '
-    BEGIN { last = systime() }
-    match($0, /^\[[0-9]+\/[0-9]+\]/) {
-      if (systime() - last >= 30) {
-        last = systime()
-        split(substr($0, 2, RLENGTH - 2), step, "/")
-        print "bov: built " step[1] " of " step[2]; fflush()
-      }
-      next
-    }
-    /^ninja: (Entering|no work)/ { next }
-    { print; fflush() }'
+  local line interval=30 end=$'\n' wipe='' last=$SECONDS
+  if [[ -t 2 ]]; then
+    interval=1 end='' wipe=$'\r\033[K'
+  fi
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+      ((SECONDS - last >= interval)) || continue
+      last=$SECONDS
+      printf '%sbov: built %d of %d%s' "$wipe" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$end"
+    elif [[ ! $line =~ ^ninja:\ (Entering|no\ work) ]]; then
+      printf '%s%s\n' "$wipe" "$line"
+    fi
+  done >&2
+  printf '%s' "$wipe" >&2
 }
 
 # build TARGET...: makes the targets up to date; says nothing where they are.
@@ -78,11 +81,7 @@ build() {
   if [[ ! -e $folder/built ]]; then
     say "building in build/$preset (the first time takes about ten minutes on two cores)"
   fi
-  if [[ -t 2 ]]; then
-    "${command[@]}" >&2
-  else
-    "${command[@]}" 2>&1 | show_progress >&2
-  fi || die "the build failed; see above"
+  "${command[@]}" 2>&1 | show_progress || die "the build failed; see above"
   touch "$folder/built"
   release_lock
 }
