@@ -151,6 +151,15 @@ void fetch_corpus(const PrepareConfig& prepare,
   write_stamp(folder, inputs);
 }
 
+std::string count_text(int64_t count) {
+  return format_count(static_cast<double>(count));
+}
+
+std::string skipped_text(const ReadCounts& counts) {
+  return "skipped " + count_text(counts.empty) + " empty and " + count_text(counts.invalid) +
+         " invalid documents";
+}
+
 // Makes `folder` with `make` unless it was made from the same inputs; what `make` leaves behind when it is killed has
 // another name.
 void make_folder(const std::string& what,
@@ -187,7 +196,9 @@ void make_tokenizer(const PrepareConfig& prepare,
     options.vocab_size = static_cast<int32_t>(vocab_size);
     options.validation_per_mille = per_mille;
     const TokenizerTrainingReport report = train_tokenizer(documents, options, folder);
-    progress.message("tokenizer: " + std::to_string(vocab_size) + " entries from " + to_json(report).dump());
+    progress.message("tokenizer: " + std::to_string(vocab_size) + " entries learned from " +
+                     count_text(report.documents) + " documents, " + count_text(report.bytes) + " bytes; " +
+                     skipped_text(report.read));
   });
 }
 
@@ -205,8 +216,14 @@ void build_shards(const PrepareConfig& prepare,
     options.tokenizer = prepare.tokenizer;
     options.validation_per_mille = per_mille;
     options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    build_data(documents, options, folder);
-    progress.message("shards: read " + to_json(documents.counts()).dump());
+    const nlohmann::json manifest = build_data(documents, options, folder);
+    for (const char* split : {"train", "validation"}) {
+      const auto& counts = manifest.at(split);
+      progress.message(std::string("shards: ") + split + " " + count_text(counts.at("documents")) +
+                       " documents, " + count_text(counts.at("bytes")) + " bytes, " +
+                       count_text(counts.at("tokens")) + " tokens");
+    }
+    progress.message("shards: " + skipped_text(documents.counts()));
   });
 }
 
