@@ -1,5 +1,7 @@
 #include "bov/model/gpt.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -26,6 +28,10 @@ GPTImpl::GPTImpl(GPTOptions options) : options_(std::move(options)) {
 void GPTImpl::reset() {
   options_.validate();
   const GPTOptions& o = options_;
+  // Submodules draw when they are made, as many numbers as their variant has parameters; reset_parameters starts from
+  // where the generator stood before, so that one seed gives all variants the same shared parameters.
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const torch::Tensor generator_state = generator.get_state();
   target_layers_ = bov::target_layers(o.value, o.n_layer);
   const ValueSourceInfo& source = value_source_info(o.value.source);
   embedding = register_parameter("embedding", torch::empty({o.vocab_size, o.n_embd}, o.table_dtype));
@@ -50,6 +56,7 @@ void GPTImpl::reset() {
                                 .parameter_dtype(o.parameter_dtype)
                                 .table_dtype(o.table_dtype)));
   }
+  generator.set_state(generator_state);
   reset_parameters();
 }
 
