@@ -42,8 +42,10 @@ TokenDocuments numbered_documents(const std::vector<int64_t>& lengths, size_t do
 std::vector<int64_t> random_lengths(unsigned seed, int count, int64_t longest) {
   std::mt19937 random(seed);
   std::vector<int64_t> lengths;
-  for (int i = 0; i < count; ++i)
-    lengths.push_back(1 + static_cast<int64_t>(random() % (1 + random() % static_cast<unsigned>(longest))));
+  for (int i = 0; i < count; ++i) {
+    const unsigned bound = 1 + random() % static_cast<unsigned>(longest);
+    lengths.push_back(1 + static_cast<int64_t>(random() % bound));
+  }
   return lengths;
 }
 

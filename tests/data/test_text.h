@@ -20,7 +20,8 @@ inline std::string random_text(unsigned seed, int words) {
   std::mt19937 random(seed);
   std::string text;
   for (int i = 0; i < words; ++i) {
-    const unsigned pick = random() % (1 + random() % kWords.size());
+    const size_t common = 1 + random() % kWords.size();
+    const size_t pick = random() % common;
     text += i == 0 ? "" : random() % 11 == 0 ? ".\n" : " ";
     text += random() % 23 == 0 ? std::to_string(random() % 2000) : kWords[pick];
   }
