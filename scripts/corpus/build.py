@@ -49,6 +49,8 @@ def extract(profile: str, position: int, packages: Path, folder: Path) -> str:
                 yield json.dumps(kept, ensure_ascii=False)
 
     write_whole(folder / f"{source.package}.jsonl", accepted())
+    if counts["read_bytes"] == 0:
+        raise ValueError(f"package {source.package} gave no text; its files may have moved in this release of Debian")
     write_whole(counts_path, iter([json.dumps(counts)]))
     return source.package
 

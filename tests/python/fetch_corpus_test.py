@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -155,7 +156,7 @@ cp {debs}/$3.deb .
 
 def make_package(root: Path, debs: Path, name: str):
     control = root / name / "DEBIAN"
-    control.mkdir(parents=True)
+    control.mkdir(parents=True, exist_ok=True)
     (control / "control").write_text(
         f"Package: {name}\nVersion: 1.2-3\nArchitecture: all\nMaintainer: a <a@b>\nDescription: test\n"
     )
@@ -192,6 +193,11 @@ def check_script(folder: Path):
         result.returncode == 1 and "cannot download golang-github-pierrec-lz4-dev: E: Unable to locate" in result.stderr
     ), result.stderr
     assert not (folder / "out/text.jsonl").exists()
+
+    make_package(tree, debs, "golang-github-pierrec-lz4-dev")
+    result = fetch("quick", folder / "out")
+    assert result.returncode == 1 and "golang-github-pierrec-lz4-dev gave no text" in result.stderr, result.stderr
+    shutil.rmtree(folder / "out/packages/golang-github-pierrec-lz4-dev")
 
     texts = tree / "golang-github-pierrec-lz4-dev/usr/share/gocode/testdata"
     texts.mkdir(parents=True)
