@@ -19,7 +19,7 @@ void prepare_process(char** argv) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     setenv("GOMP_SPINCOUNT", "0", 0);
     execv("/proc/self/exe", argv);
-    // Without /proc the program goes on with active waiting: slower, but right.
+    // Without /proc the program goes on with threads that spin: slower where cores are shared.
   }
 }
 

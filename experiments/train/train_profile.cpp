@@ -64,8 +64,9 @@ TrainProfile profile_training(const RunConfig& config, int64_t steps) {
   profile.tokens_per_second = static_cast<double>(steps * trainer.tokens_per_step()) / seconds;
   profile.model_flop_rate =
       profile.tokens_per_second * static_cast<double>(executed_flops_per_token(trainer.model()->options()));
-  profile.operators = profile_operators([&] { take_steps(trainer, steps); });
+  // Before the profiler, whose events take memory of their own.
   profile.peak_memory_bytes = peak_memory_bytes();
+  profile.operators = profile_operators([&] { take_steps(trainer, steps); });
   profile.matmul_rate = measure_matmul_rate();
   return profile;
 }
