@@ -100,7 +100,7 @@ std::string to_string(const ValueCoefficient& coefficient) {
 
 std::string to_string(const TargetLayers& layers) {
   if (const auto* rule = std::get_if<TargetRule>(&layers)) return spelling(kRules, *rule);
-  return "[" + c10::Join(", ", std::get<std::vector<int64_t>>(layers)) + "]";
+  return c10::str("[", c10::Join(", ", std::get<std::vector<int64_t>>(layers)), "]");
 }
 
 ValueCombine parse_value_combine(const std::string& text) {
