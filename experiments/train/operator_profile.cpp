@@ -20,8 +20,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 bool is_matmul(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kMatmuls = {"aten::mm", "aten::addmm", "aten::bmm",
-                                                        "aten::baddbmm"};
+  constexpr std::array<std::string_view, 6> kMatmuls = {"aten::mm",  "aten::addmm",   "aten::addmm_",
+                                                        "aten::bmm", "aten::baddbmm", "aten::baddbmm_"};
   return std::ranges::find(kMatmuls, name) != kMatmuls.end();
 }
 

@@ -22,6 +22,7 @@ struct OperatorProfile {
   std::vector<OperatorTime>
       phases;  ///< user scopes (RECORD_USER_SCOPE), with everything inside; in order of name
 
+  /// Time in matrix products that are operators of their own; those inside fused attention are not seen.
   double matmul_seconds() const;
   /// Time outside every operator: the program's own code and the profiler.
   double other_seconds() const;
