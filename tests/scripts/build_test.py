@@ -1,6 +1,7 @@
 """scripts/bov and scripts/test: what they build, say and return."""
 
 import shutil
+import sys
 import unittest
 
 from stand_ins import ScriptTest
@@ -40,9 +41,10 @@ BUILDING = "bov: building in build/release (the first time takes about a quarter
 class Build(ScriptTest):
     def setUp(self):
         super().setUp()
-        for tool in ("chmod", "python3"):
+        # Not the python3 of PATH: it may be a script of a version manager, which needs more than the folder holds.
+        for tool, program in (("chmod", shutil.which("chmod")), ("python3", sys.executable)):
             (self.bin / tool).unlink(missing_ok=True)
-            (self.bin / tool).symlink_to(shutil.which(tool))
+            (self.bin / tool).symlink_to(program)
         self.make_venv()
         self.torch = self.make_torch()
         self.run_script("setup", BOV_TORCH=self.torch)

@@ -49,6 +49,7 @@ def small_grid(shards):
         (r"flops: .*", "flops: 3e9", 1),
         (r"tokens_per_step: \d+", "tokens_per_step: 256", 1),
         (r"micro_batch: \d+", "micro_batch: 4", 1),
+        (r"seeds: .*", "seeds: [1]", 1),
         (r"file: rows/", f"file: {CONFIGS}/rows/", 5),
     ]:
         text, found = re.subn(pattern, replacement, text, flags=re.MULTILINE)
