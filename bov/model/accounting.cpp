@@ -177,6 +177,8 @@ int64_t steps_for_flops(double flops, int64_t flops_per_token, int64_t tokens_pe
   TORCH_CHECK(flops_per_token > 0 && tokens_per_step > 0, "steps_for_flops: flops_per_token is ",
               flops_per_token, " and tokens_per_step ", tokens_per_step, "; expected positive numbers");
   const double per_step = static_cast<double>(flops_per_token) * static_cast<double>(tokens_per_step);
+  TORCH_CHECK(flops / per_step <= 0x1p53, "steps_for_flops: flops ", flops, " are ", flops / per_step,
+              " steps; expected at most 2^53");
   // nearbyint rounds half to even in the default rounding mode, as Python's round does.
   return std::max<int64_t>(1, std::llrint(std::nearbyint(flops / per_step)));
 }

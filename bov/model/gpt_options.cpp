@@ -18,8 +18,14 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-void check_positive(const char* field, int64_t value) {
+/// Far above any model, so that no count of parameters or FLOPs overflows.
+constexpr int64_t kLargestWidth = int64_t{1} << 20;
+constexpr int64_t kMostLayers = int64_t{1} << 12;
+constexpr int64_t kLongest = int64_t{1} << 30;
+
+void check_size(const char* field, int64_t value, int64_t highest) {
   TORCH_CHECK(value >= 1, "GPTOptions: ", field, " is ", value, "; expected 1 or more");
+  TORCH_CHECK(value <= highest, "GPTOptions: ", field, " is ", value, "; expected at most ", highest);
 }
 
 void check_dtype(const char* field, torch::Dtype dtype) {
@@ -47,12 +53,12 @@ std::vector<int64_t> GPTOptions::window_left() const {
 }
 
 void GPTOptions::validate() const {
-  check_positive("sequence_length", sequence_length);
-  check_positive("vocab_size", vocab_size);
-  check_positive("n_layer", n_layer);
-  check_positive("n_head", n_head);
-  check_positive("n_kv_head", n_kv_head);
-  check_positive("n_embd", n_embd);
+  check_size("sequence_length", sequence_length, kLongest);
+  check_size("vocab_size", vocab_size, kLongest);
+  check_size("n_layer", n_layer, kMostLayers);
+  check_size("n_head", n_head, kLargestWidth);
+  check_size("n_kv_head", n_kv_head, kLargestWidth);
+  check_size("n_embd", n_embd, kLargestWidth);
   TORCH_CHECK(n_embd % n_head == 0, "GPTOptions: n_embd is ", n_embd,
               "; expected a multiple of n_head = ", n_head);
   TORCH_CHECK(n_head % n_kv_head == 0, "GPTOptions: n_kv_head is ", n_kv_head,

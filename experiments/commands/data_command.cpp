@@ -80,7 +80,7 @@ void add_build(CLI::App& group) {
       group.add_subcommand("build", "Encode text into token shards with a train and a validation split");
   command->footer(
       "A .txt file is one document, unless lines that are exactly <|endoftext|> separate several.\n"
-      "Example: bov data build --tokenizer corpus/tokenizer --input corpus/quick.jsonl --output "
+      "Example: bov data build --tokenizer corpus/tokenizer --input corpus/quick/text.jsonl --output "
       "corpus/shards");
   command->add_option("--tokenizer", arguments->building.tokenizer, "Folder made by `bov tokenizer train`")
       ->required();

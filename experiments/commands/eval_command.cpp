@@ -34,6 +34,9 @@ std::filesystem::path checkpoint_of(const std::filesystem::path& path,
                                     const std::filesystem::path& run_folder) {
   if (!std::filesystem::equivalent(path, run_folder)) return path;
   const auto latest = latest_checkpoint(run_folder / "checkpoints");
+  if (!latest.path && !latest.skipped.empty()) {
+    throw std::runtime_error(latest.skipped.back().path.string() + ": " + latest.skipped.back().reason);
+  }
   if (!latest.path) throw std::runtime_error(path.string() + ": this run has no checkpoint yet");
   return *latest.path;
 }
@@ -75,7 +78,7 @@ void eval(const EvalArguments& arguments) {
 void add_eval_command(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
   auto* command = app.add_subcommand("eval", "Bits per byte of a checkpoint on the validation split");
-  command->footer("Example: bov eval runs/quickstart --tokens 0");
+  command->footer("Example: bov eval runs/quickstart/bov/seed-1 --tokens 0");
   command
       ->add_option("CHECKPOINT", arguments->path,
                    "Checkpoint (RUN/checkpoints/step-N) or run folder: its newest")

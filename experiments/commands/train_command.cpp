@@ -70,7 +70,7 @@ void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train one config; go on where an earlier start of it stopped");
   command->footer(
       "Ctrl-C or SIGTERM writes a checkpoint and stops (status 130 or 143); the same command goes on.\n"
-      "Example: bov train experiments/configs/quickstart.yaml --run-dir runs/first");
+      "Example: bov train experiments/configs/cpu/bov.yaml --run-dir runs/first");
   command->add_option("CONFIG", arguments->config, "YAML file of the run")
       ->required()
       ->check(CLI::ExistingFile);

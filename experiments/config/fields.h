@@ -115,7 +115,7 @@ void visit_fields(T& train, auto&& visit) {
   visit(Field{"tokens_per_step", at_least(1),
               "tokens of an optimizer step; a multiple of micro_batch · sequence_length"},
         train.tokens_per_step);
-  visit(Field{"micro_batch", at_least(1), "sequences of a forward pass"}, train.micro_batch);
+  visit(Field{"micro_batch", between(1, 1 << 20), "sequences of a forward pass"}, train.micro_batch);
   visit(Field{"seed", at_least(0), "of initialisation and data order"}, train.seed);
   visit(Field{"device", device_name(), "auto: CUDA if there is one"}, train.device);
 }

@@ -105,6 +105,12 @@ RunConfig RunConfigReader::checked(const YamlMapping& whole) const {
   if (const std::string problem = batch_problem(config_); !problem.empty()) {
     blame("train", whole, problem);
   }
+  if (config_.data.packing == "as_published" && config_.evaluation.tokens == 0) {
+    blame("evaluation", whole,
+          "evaluation.tokens is 0 (the whole split), which data.packing: as_published cannot cover; expected "
+          "a number "
+          "of tokens");
+  }
   return config_;
 }
 

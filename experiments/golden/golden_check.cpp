@@ -1,7 +1,8 @@
 #include "experiments/golden/golden_check.h"
 
-#include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -81,6 +82,11 @@ TensorMap with_prefix(const SafetensorsReader& reader, const std::string& prefix
   return tensors;
 }
 
+/// The larger of two errors; NaN is larger than any number.
+double larger_error(double a, double b) {
+  return std::isnan(a) || a > b ? a : b;
+}
+
 double relative_error(const torch::Tensor& ours, const torch::Tensor& golden) {
   const torch::Tensor expected = golden.to(torch::kFloat64);
   const double scale = expected.norm().item<double>();
@@ -102,8 +108,7 @@ void compare(const std::string& prefix,
       throw std::runtime_error(errors.file + ": no " + prefix + to_nanochat(parameter.key(), options));
     double& worst = errors.by_group[prefix + to_string(parameter_role(parameter.key()))];
     const double error = relative_error(ours(parameter.value()), found->second);
-    // NaN must win over any number.
-    if (!(error <= worst)) worst = error;
+    worst = larger_error(worst, error);
   }
 }
 
@@ -155,9 +160,7 @@ GoldenErrors check_file(const std::filesystem::path& directory, const json& entr
 
 double GoldenErrors::largest() const {
   double worst = 0;
-  for (const auto& [group, error] : by_group) {
-    if (!(error <= worst)) worst = error;
-  }
+  for (const auto& [group, error] : by_group) worst = larger_error(worst, error);
   return worst;
 }
 
@@ -169,7 +172,11 @@ std::vector<GoldenErrors> check_golden(const std::filesystem::path& directory, t
                              ": cannot be read; expected a folder with an index.json of golden files");
   std::vector<GoldenErrors> results;
   try {
-    for (const json& entry : json::parse(file)) results.push_back(check_file(directory, entry, dtype));
+    const json index = json::parse(file);
+    if (!index.is_array() || index.empty()) {
+      throw std::runtime_error(index_path.string() + ": lists no golden files; expected a non-empty list");
+    }
+    for (const json& entry : index) results.push_back(check_file(directory, entry, dtype));
   } catch (const json::exception& error) {
     throw std::runtime_error(index_path.string() + ": " + error.what());
   }

@@ -34,6 +34,11 @@ GPT build_model(const RunConfig& config, const DataFolder& data, c10::Device dev
                                 ", but the tokenizer of " + config.data.shards + " has " +
                                 std::to_string(data.vocab_size()) + " tokens");
   }
+  if (data.validation().size() == 0) {
+    throw std::invalid_argument(
+        config.data.shards +
+        ": the validation split is empty; build the data with a larger --validation-per-mille");
+  }
   torch::manual_seed(static_cast<uint64_t>(config.train.seed));
   GPT model(to_gpt_options(config, device.type()));
   model->to(device);

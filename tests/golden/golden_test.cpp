@@ -1,8 +1,12 @@
-#include <cstdlib>
+#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "bov/io/safetensors.h"
 #include "experiments/golden/golden_check.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
 
 namespace bov::experiments {
 namespace {
@@ -34,6 +38,20 @@ TEST_CASE("the model agrees with the golden files in float32") {
       CHECK(error < bound);
     }
   }
+}
+
+TEST_CASE("one NaN in a golden file is no agreement") {
+  bov::testing::TemporaryFolder folder;
+  TensorMap tensors = load_safetensors(golden_folder() / "standard.safetensors");
+  tensors.at("after5/transformer.h.0.attn.c_q.weight")[0][0] = NAN;
+  save_safetensors(folder.path() / "standard.safetensors", tensors);
+  std::ifstream index(golden_folder() / "index.json");
+  std::ofstream(folder.path() / "index.json") << nlohmann::json::array({nlohmann::json::parse(index)[0]});
+  const auto results = check_golden(folder.path(), torch::kFloat64);
+  CHECK(std::isnan(results.at(0).largest()));
+  CHECK(std::isnan(results.at(0).by_group.at("after/matrix")));
+  std::ofstream(folder.path() / "index.json") << "[]";
+  CHECK_THROWS_WITH(check_golden(folder.path(), torch::kFloat64), Catch::Contains("lists no golden files"));
 }
 
 TEST_CASE("a folder without golden files is refused by name") {

@@ -227,6 +227,7 @@ TEST_CASE("steps round half to even and are never zero") {
   CHECK(steps_for_flops(36, 1, 10) == 4);
   CHECK(steps_for_flops(1, 1, 10) == 1);
   check_error([] { steps_for_flops(0, 1, 10); }, "flops is 0; expected a positive number");
+  check_error([] { steps_for_flops(1e300, 1, 10); }, "1e+299 steps; expected at most 2^53");
   check_error([] { steps_for_flops(1, 0, 10); }, "flops_per_token is 0");
 }
 
@@ -333,6 +334,8 @@ TEST_CASE("memory of the caches") {
 TEST_CASE("impossible options are refused by name") {
   CHECK_NOTHROW(GPTOptions().validate());
   check_invalid([](auto& o) { o.n_layer = 0; }, "n_layer is 0; expected 1 or more");
+  check_invalid([](auto& o) { o.n_embd = int64_t{1} << 62; },
+                "n_embd is 4611686018427387904; expected at most 1048576");
   check_invalid([](auto& o) { o.sequence_length = -1; }, "sequence_length is -1; expected 1 or more");
   check_invalid([](auto& o) { o.vocab_size = 0; }, "vocab_size is 0");
   check_invalid([](auto& o) { o.n_head = 0; }, "n_head is 0");
