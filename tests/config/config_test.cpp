@@ -96,7 +96,7 @@ RunConfig unusual_config() {
       .shards = "a folder: with # and \"quotes\"", .packing = "as_published", .buffer_documents = 1};
   config.budget.tokens = 9007199254740993;  // no double of its own
   config.train = {.tokens_per_step = 66, .micro_batch = 2, .seed = 0, .device = "cuda:3"};
-  config.evaluation = {.every = 0, .tokens = 0};
+  config.evaluation = {.every = 0, .tokens = 66};
   config.log = {.every = 1, .coefficients_every = 2};
   config.checkpoint = {.every = 9, .keep = 1};
   config.paper = {.row = "null", .value = 0.8407};
@@ -325,6 +325,9 @@ TEST_CASE("impossible combinations name the section's line") {
       budget + "train:\n  tokens_per_step: 5000\n",
       "2: train.tokens_per_step is 5000; expected a multiple of train.micro_batch * model.sequence_length = "
       "32768");
+  CHECK_THAT(
+      error_of([&] { load_text(budget + "data: {packing: as_published}\nevaluation: {tokens: 0}\n"); }),
+      Contains("run.yaml:3: evaluation.tokens is 0 (the whole split), which data.packing: as_published"));
   CHECK_THAT(error_of([&] { load_text(budget + "\nvalue:\n  source: first_layer\n  layers: [0]\n"); }),
              Contains("run.yaml:3: value: ") && Contains("layer 0"));
   CHECK_THAT(error_of([&] { load_text(budget + "value: {source: bank, layers: []}\n"); }),
