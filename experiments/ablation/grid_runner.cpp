@@ -225,7 +225,7 @@ class GridSession {
   std::list<ActiveRun> active_;
   GridOutcome outcome_;
   int64_t total_ = 0;
-  double work_done_ = 0.0;  // FLOPs of the runs that ended in this session
+  double work_done_ = 0.0;  // FLOPs of the runs that ended since this start
   Clock::time_point started_ = Clock::now();
   Clock::time_point next_progress_ = started_;
 };

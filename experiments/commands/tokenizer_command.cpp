@@ -50,7 +50,8 @@ void add_tokenizer_command(CLI::App& app) {
   group->require_subcommand(1);
   auto* command = group->add_subcommand("train", "Learn a byte-exact SentencePiece BPE vocabulary from text");
   command->footer(
-      "Example: bov tokenizer train --input corpus/quick/text.jsonl --vocab-size 4096 --output corpus/tokenizer");
+      "Example: bov tokenizer train --input corpus/quick/text.jsonl --vocab-size 4096 --output "
+      "corpus/tokenizer");
   command
       ->add_option("--input", arguments->inputs,
                    "Text: .txt, .jsonl, either with .gz, or - for JSON lines on standard input")
