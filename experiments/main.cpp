@@ -42,6 +42,7 @@ int finish(int status) {
 void add_commands(CLI::App& app) {
   using namespace bov::experiments;
   add_ablate_command(app);
+  add_bench_command(app);
   add_check_golden_command(app);
   add_data_command(app);
   add_doctor_command(app);

@@ -1,0 +1,15 @@
+#include "experiments/bench/ops/op_benches.h"
+
+#include <iterator>
+
+namespace bov::experiments {
+
+std::vector<BenchGroup> op_benches(const BenchInputs& inputs) {
+  std::vector<BenchGroup> groups;
+  for (const auto& benches : {copy_benches, value_gather_benches}) {
+    std::ranges::move(benches(inputs), std::back_inserter(groups));
+  }
+  return groups;
+}
+
+}  // namespace bov::experiments
