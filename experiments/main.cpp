@@ -44,6 +44,7 @@ void add_commands(CLI::App& app) {
   add_ablate_command(app);
   add_bench_command(app);
   add_check_golden_command(app);
+  add_compare_command(app);
   add_data_command(app);
   add_doctor_command(app);
   add_eval_command(app);

@@ -9,7 +9,6 @@
 #include "experiments/report/value_formula.h"
 
 namespace bov::experiments {
-namespace {
 
 GridRow plan_row(const RunConfig& config) {
   // Counts do not depend on the device.
@@ -25,8 +24,6 @@ GridRow plan_row(const RunConfig& config) {
           .steps = resolve_steps(config),
           .tokens_per_step = config.train.tokens_per_step};
 }
-
-}  // namespace
 
 GridPlan plan_grid(const GridConfig& grid, const std::filesystem::path& folder) {
   GridPlan plan{.name = grid.name,

@@ -11,6 +11,7 @@
 namespace bov::experiments {
 
 struct GridConfig;
+struct RunConfig;
 
 /// One training run of a grid.
 struct PlannedRun {
@@ -36,6 +37,9 @@ struct GridPlan {
 inline std::string run_label(const GridPlan& plan, const PlannedRun& run) {
   return plan.rows.at(run.row).name + " seed " + std::to_string(run.seed);
 }
+
+/// What a table says of a config before anything is trained. Throws if its model is impossible.
+GridRow plan_row(const RunConfig& config);
 
 /// The plan of `grid` in `folder`. Throws if a row's model is impossible.
 GridPlan plan_grid(const GridConfig& grid, const std::filesystem::path& folder);

@@ -30,11 +30,12 @@ std::string read_tail(const path& file) {
   return text.str();
 }
 
-// The JSON object in the run's file `name`, if it is whole and tells of the same config as `run`.
-std::optional<nlohmann::json> read_record(const PlannedRun& run, const char* name) {
-  std::ifstream in(run.folder / name);
+// The JSON object in `file`, if it is whole and tells of the config with this hash, or of any if there is no hash.
+std::optional<nlohmann::json> read_record(const path& file, const std::optional<std::string>& config_hash) {
+  std::ifstream in(file);
   auto json = nlohmann::json::parse(in, nullptr, false);
-  if (!json.is_object() || json.value("config_hash", "") != run.config_hash) return std::nullopt;
+  if (!json.is_object()) return std::nullopt;
+  if (config_hash && json.value("config_hash", "") != *config_hash) return std::nullopt;
   return json;
 }
 
@@ -56,6 +57,7 @@ void read_completed(const nlohmann::json& json, RunResult& result) {
   result.status = RunStatus::complete;
   result.bits_per_byte = json.at("validation_bpb").get<double>();
   if (json.contains("tokens_per_second")) result.tokens_per_second = json["tokens_per_second"].get<double>();
+  if (json.contains("peak_memory_bytes")) result.peak_memory_bytes = json["peak_memory_bytes"].get<double>();
   if (json.contains("coefficients")) result.coefficients = read_coefficients(json["coefficients"]);
 }
 
@@ -81,22 +83,26 @@ path set_aside(const path& folder) {
 
 }  // namespace
 
-RunResult read_run_result(const PlannedRun& run) {
-  RunResult result{.seed = run.seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
-  if (std::filesystem::exists(run.folder / "metrics.jsonl")) result.status = RunStatus::unfinished;
-  if (const auto json = read_record(run, kResult); json && is_completed(*json)) {
+RunResult read_run_folder(const path& folder, int64_t seed, const std::optional<std::string>& config_hash) {
+  RunResult result{.seed = seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
+  if (std::filesystem::exists(folder / "metrics.jsonl")) result.status = RunStatus::unfinished;
+  if (const auto json = read_record(folder / kResult, config_hash); json && is_completed(*json)) {
     read_completed(*json, result);
     return result;
   }
   // The trainer itself records a divergence, in result.json; every other failure is recorded by the grid.
   for (const char* name : {kResult, kFailure}) {
-    if (const auto json = read_record(run, name)) {
+    if (const auto json = read_record(folder / name, config_hash)) {
       result.status = RunStatus::failed;
       result.error = json->value("error", "");
       break;
     }
   }
   return result;
+}
+
+RunResult read_run_result(const PlannedRun& run) {
+  return read_run_folder(run.folder, run.seed, run.config_hash);
 }
 
 GridResult read_grid_result(const GridPlan& plan) {

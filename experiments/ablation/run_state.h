@@ -11,7 +11,13 @@
 /// What the folder of a run tells about it. A file that is missing, half-written or foreign is read as "nothing there".
 namespace bov::experiments {
 
-/// How `run` ended, if result.json or failure.json tells of the same config hash; else whether it has begun.
+/// How the run in `folder` ended, if result.json or failure.json tells; else whether it has begun. With a `config_hash`,
+/// files that tell of another config are foreign.
+RunResult read_run_folder(const std::filesystem::path& folder,
+                          int64_t seed,
+                          const std::optional<std::string>& config_hash = std::nullopt);
+
+/// The same for a run of a grid, whose config is known.
 RunResult read_run_result(const PlannedRun& run);
 
 /// The results of every run of the grid, whoever computed them.

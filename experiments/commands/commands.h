@@ -11,6 +11,7 @@ namespace bov::experiments {
 void add_ablate_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_check_golden_command(CLI::App& app);
+void add_compare_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_eval_command(CLI::App& app);

@@ -52,6 +52,7 @@ RowSummary summarize(const RowResult& row, const GridResult& grid) {
   RowSummary summary;
   std::vector<double> values;
   std::vector<double> speeds;
+  std::vector<double> peaks;
   for (const RunResult& run : row.runs) {
     if (run.status == RunStatus::failed) {
       if (summary.failed++ == 0) summary.error = run.error;
@@ -59,9 +60,11 @@ RowSummary summarize(const RowResult& row, const GridResult& grid) {
     if (run.status != RunStatus::complete) continue;
     values.push_back(run.bits_per_byte);
     if (run.tokens_per_second) speeds.push_back(*run.tokens_per_second);
+    if (run.peak_memory_bytes) peaks.push_back(*run.peak_memory_bytes);
   }
   summary.bits_per_byte = estimate_mean(values);
   summary.tokens_per_second = estimate_mean(speeds);
+  summary.peak_memory_bytes = estimate_mean(peaks);
   summary.coefficients = mean_coefficients(row.runs);
   const RowResult* baseline = find_row(grid, grid.baseline);
   if (baseline != nullptr && baseline->row.name != row.row.name) {

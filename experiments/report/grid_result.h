@@ -44,10 +44,11 @@ using LayerCoefficients = std::map<std::string, std::map<int64_t, double>>;
 struct RunResult {
   int64_t seed = 0;
   RunStatus status = RunStatus::missing;
-  double bits_per_byte = 0.0;               ///< validation, at the end; complete runs only
-  std::optional<double> tokens_per_second;  ///< of training
-  LayerCoefficients coefficients;           ///< at the end; complete runs only
-  std::string error;                        ///< last line of a failed run's log
+  double bits_per_byte = 0.0;                              ///< validation, at the end; complete runs only
+  std::optional<double> tokens_per_second;                 ///< of training
+  std::optional<double> peak_memory_bytes = std::nullopt;  ///< of the process
+  LayerCoefficients coefficients;                          ///< at the end; complete runs only
+  std::string error;                                       ///< last line of a failed run's log
 };
 
 struct RowResult {
@@ -67,6 +68,7 @@ struct RowSummary {
   std::optional<Estimate> difference;  ///< to the baseline, paired by seed; absent for the baseline itself
   std::optional<double> paper_difference;  ///< to the baseline's published value
   Estimate tokens_per_second;
+  Estimate peak_memory_bytes;
   LayerCoefficients coefficients;  ///< means over seeds
   int64_t failed = 0;
   std::string error;  ///< of the first failed seed

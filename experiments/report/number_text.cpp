@@ -45,13 +45,17 @@ std::string signed_estimate_text(const Estimate& estimate) {
   return with_half_width(signed_text(estimate.mean, kBitsPerByteDigits), estimate);
 }
 
-std::string coefficients_text(const LayerCoefficients& coefficients) {
+std::string coefficient_symbol(const std::string& name) {
   static const std::map<std::string, std::string> symbols{
       {"alpha", "α"}, {"beta", "β"}, {"gamma", "γ"}, {"gate_mean", "mean g"}, {"gate_std", "sd g"}};
+  const auto symbol = symbols.find(name);
+  return symbol == symbols.end() ? name : symbol->second;
+}
+
+std::string coefficients_text(const LayerCoefficients& coefficients) {
   std::string text;
   for (const auto& [name, layers] : coefficients) {
-    const auto symbol = symbols.find(name);
-    text.append(text.empty() ? "" : ", ").append(symbol == symbols.end() ? name : symbol->second);
+    text.append(text.empty() ? "" : ", ").append(coefficient_symbol(name));
     for (const auto& [layer, value] : layers) text.append(" ").append(fixed_text(value, kCoefficientDigits));
   }
   return text;

@@ -64,19 +64,16 @@ std::vector<std::string> cells(const RowResult& result, const RowSummary& summar
           summary.failed > 0 ? std::to_string(summary.failed) + " failed: " + summary.error : ""};
 }
 
-// Every row, without the columns titled in `hidden` and those that are empty throughout.
+// Every row, without the column titled `hidden` and those that are empty throughout.
 TextTable text_table(const GridResult& grid, std::string_view hidden) {
-  std::vector<std::vector<std::string>> rows;
-  for (const RowResult& row : grid.rows) rows.push_back(cells(row, summarize(row, grid)));
-  TextTable table;
-  table.rows.resize(rows.size());
-  for (size_t c = 0; c < columns().size(); ++c) {
-    const bool used = std::any_of(rows.begin(), rows.end(), [c](const auto& row) { return !row[c].empty(); });
-    if (!used || columns()[c].title == hidden) continue;
-    table.columns.push_back(columns()[c]);
-    for (size_t r = 0; r < rows.size(); ++r) table.rows[r].push_back(rows[r][c]);
+  TextTable table{columns(), {}};
+  for (const RowResult& row : grid.rows) {
+    table.rows.push_back(cells(row, summarize(row, grid)));
+    for (size_t c = 0; c < columns().size(); ++c) {
+      if (columns()[c].title == hidden) table.rows.back()[c].clear();
+    }
   }
-  return table;
+  return without_empty_columns(table);
 }
 
 std::string reading_notes(const GridResult& grid) {

@@ -34,6 +34,7 @@ nlohmann::ordered_json run_json(const RunResult& run) {
   if (run.status == RunStatus::complete) {
     json["bits_per_byte"] = run.bits_per_byte;
     json["tokens_per_second"] = optional_json(run.tokens_per_second);
+    json["peak_memory_bytes"] = optional_json(run.peak_memory_bytes);
     json["coefficients"] = coefficients_json(run.coefficients);
   }
   if (run.status == RunStatus::failed) json["error"] = run.error;
@@ -57,6 +58,7 @@ nlohmann::ordered_json row_json(const RowResult& result, const RowSummary& summa
       {"paper_bits_per_byte", optional_json(row.paper_value)},
       {"paper_difference", optional_json(summary.paper_difference)},
       {"tokens_per_second", estimate_json(summary.tokens_per_second)},
+      {"peak_memory_bytes", estimate_json(summary.peak_memory_bytes)},
       {"coefficients", coefficients_json(summary.coefficients)},
       {"runs", nlohmann::ordered_json::array()},
   };

@@ -94,6 +94,18 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
+TextTable without_empty_columns(const TextTable& table) {
+  TextTable kept;
+  kept.rows.resize(table.rows.size());
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    if (std::all_of(table.rows.begin(), table.rows.end(), [c](const auto& row) { return row[c].empty(); }))
+      continue;
+    kept.columns.push_back(table.columns[c]);
+    for (size_t r = 0; r < table.rows.size(); ++r) kept.rows[r].push_back(table.rows[r][c]);
+  }
+  return kept;
+}
+
 std::string render_terminal(const TextTable& table) {
   const std::vector<size_t> widths = column_widths(table);
   std::string out;

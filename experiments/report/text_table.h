@@ -24,6 +24,9 @@ struct TextTable {
   std::vector<std::vector<std::string>> rows;  ///< one cell a column
 };
 
+/// `table` without the columns whose cells are all empty.
+TextTable without_empty_columns(const TextTable& table);
+
 /// Columns padded to their widest cell, two spaces between them, a rule under the titles. Ends with a
 /// newline.
 std::string render_terminal(const TextTable& table);

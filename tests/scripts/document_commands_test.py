@@ -85,6 +85,8 @@ def cheap_form(words):
         return None
     if words[1] == "ablate" and words[2].startswith("experiments/"):
         return [*words[1:], "--dry-run"]
+    if words[1] == "compare" and words[2].startswith("docs/"):
+        return words[1:]
     if words[1] in ("inspect", "--version", "--help") or words[1:] == ["doctor"]:
         return words[1:]
     return None

@@ -2,7 +2,7 @@
 
 import unittest
 
-from stand_ins import PACKAGES, ScriptTest
+from stand_ins import PACKAGES, ROOT, ScriptTest
 
 
 class Setup(ScriptTest):
@@ -86,6 +86,47 @@ class Setup(ScriptTest):
         again = self.run_script("setup", "--quiet", BOV_TORCH=torch)
         self.assertEqual((again.returncode, again.stdout, again.stderr), (0, "", ""))
         self.assertEqual(self.pip_calls(), calls)
+
+    def test_for_tests(self):
+        """Packages of reports and a browser; what cannot be had is said, and does not stop."""
+        self.make_venv()
+        self.write_script(self.root / "build/report_venv/bin/python3",
+                          f'if [[ ${{1:-}} == -m ]]; then echo "$*" >>"{self.folder}/report_pip.log"; fi')
+        self.add_test_requirements()
+        self.stand_in("apt-get")
+        torch = self.make_torch()
+        result = self.run_script("setup", "--quiet", "--for-tests", BOV_TORCH=torch)
+        self.assertEqual((result.returncode, result.stdout), (0, ""))
+        self.assertEqual(result.stderr.splitlines()[1:], [
+            "bov: these Debian packages are missing: chromium chromium-driver; as root run: apt-get install chromium chromium-driver",
+            "bov: going on without a browser: the tests that need one will be skipped",
+            "bov: installing the Python packages of scripts/reporting/requirements.txt (first use only)",
+            "bov: installing the Python packages of tests/report/requirements.txt (first use only)"])
+        calls = (self.folder / "report_pip.log").read_text().splitlines()
+        self.assertEqual(len(calls), 2)
+        for name in ("chromium", "chromedriver"):
+            self.stand_in(name)
+        again = self.run_script("setup", "--quiet", "--for-tests", BOV_TORCH=torch)
+        self.assertEqual((again.returncode, again.stdout, again.stderr), (0, "", ""))
+
+    def test_for_tests_without_packages(self):
+        self.make_venv()
+        self.write_script(self.root / "build/report_venv/bin/python3", '[[ ${1:-} != -m ]] || { echo "ERROR: No matching distribution"; exit 1; }')
+        self.add_test_requirements()
+        for name in ("chromium", "chromedriver"):
+            self.stand_in(name)
+        result = self.run_script("setup", "--quiet", "--for-tests", BOV_TORCH=self.make_torch())
+        self.assertEqual((result.returncode, result.stdout), (0, ""))
+        self.assertEqual(result.stderr.splitlines()[-1], "bov: going on without: the tests of reports will be skipped")
+
+    def add_test_requirements(self):
+        target = self.root / "tests/report/requirements.txt"
+        target.parent.mkdir(parents=True)
+        target.write_bytes((ROOT / "tests/report/requirements.txt").read_bytes())
+
+    def test_unknown_option(self):
+        self.check_failure(self.run_script("setup", "--all"),
+                           "scripts/setup has no option '--all'; it has --quiet and --for-tests")
 
     def test_failing_pip(self):
         self.make_venv(pip="echo 'ERROR: No matching distribution'; exit 1")

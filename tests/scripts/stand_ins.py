@@ -8,7 +8,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What the scripts themselves use is real.
-TOOLS = ["awk", "bash", "cat", "dirname", "env", "flock", "grep", "head", "ldd", "mkdir", "nproc", "paste", "readlink", "rm",
+TOOLS = ["awk", "bash", "cat", "cut", "dirname", "env", "flock", "grep", "head", "ldd", "mkdir", "nproc", "paste", "readlink", "rm",
          "sed", "sha256sum", "sleep", "sort", "tail", "touch", "tr"]
 PROGRAMS = ["g++", "cmake", "ninja", "ccache", "git", "pkg-config", "clang-format", "python3"]
 PACKAGES = ["catch2", "libbenchmark-dev", "libcli11-dev", "libsentencepiece-dev", "libspdlog-dev", "libyaml-cpp-dev", "nlohmann-json3-dev",

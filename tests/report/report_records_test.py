@@ -1,0 +1,249 @@
+"""scripts/report on real records, whole and damaged: what is read, the tables, the figures' files."""
+
+import report_packages  # noqa: F401  first: finds the packages
+
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy
+import yaml
+from matplotlib import image
+
+from report_packages import RECORDS, ROOT
+from reporting import __main__ as report
+from reporting import chart, coefficients, curves, draw_files, memory, paper_figures, records, tables, values
+
+RESULTS = ROOT / "docs/results"
+PAPER = yaml.safe_load((ROOT / "scripts/reporting/paper.yaml").read_text())
+
+
+def committed_tables():
+    for folder in sorted(RESULTS.iterdir()):
+        if (folder / "table.json").exists():
+            yield folder, json.loads((folder / "table.json").read_text())
+
+
+class AgainstTheProgram(unittest.TestCase):
+    """The tables that `bov ablate` made of the same records."""
+
+    def test_value_specs(self):
+        for folder, table in committed_tables():
+            rows = {row.name: row for row in records.read_grid(folder).rows}
+            for expected in table["rows"]:
+                with self.subTest(grid=folder.name, row=expected["name"]):
+                    row = rows[expected["name"]]
+                    self.assertEqual(values.formula(row.value), expected["formula"])
+                    self.assertEqual(values.layer_text(values.target_layers(row.value, row.n_layer)), expected["layers"])
+                    self.assertEqual(values.coefficient_text(row.value), expected["coefficient"])
+                    self.assertEqual(", ".join(row.paper_rows), expected["paper_row"])
+
+    def test_results(self):
+        compared = 0
+        for folder, table in committed_tables():
+            ours = tables.results(records.read_grid(folder)).set_index("row")
+            for expected in table["rows"]:
+                line = ours.loc[expected["name"]]
+                if not line["finished"]:
+                    continue
+                with self.subTest(grid=folder.name, row=expected["name"]):
+                    compared += 1
+                    for name, key in [("bits per byte", "bits_per_byte"), ("difference", "difference")]:
+                        estimate = expected[key] or {"mean": math.nan, "half_width_95": None}
+                        numpy.testing.assert_allclose(line[name], estimate["mean"], rtol=1e-12)
+                        # Student's quantile comes from another series here.
+                        numpy.testing.assert_allclose(line[f"{name} ±"], estimate["half_width_95"] or math.nan, rtol=1e-8)
+                    self.assertEqual(line["parameters"], expected["parameters"])
+                    self.assertEqual((line["steps"], line["tokens"]), (expected["steps"], expected["tokens"]))
+        self.assertGreaterEqual(compared, 5)
+
+    def test_documents_show_the_results_of_their_records(self):
+        for document in RESULTS.glob("*.md"):
+            folder = document.with_suffix("")
+            if not any(folder.glob("*/seed-*/result.json")):
+                continue
+            lines = document.read_text().splitlines()
+            for _, row in tables.results_text(tables.results(records.read_grid(folder))).iterrows():
+                with self.subTest(document=document.name, row=row["row"]):
+                    self.assertTrue(any(row["row"] in line and row["bits per byte"] in line and row["difference"] in line
+                                        for line in lines if line.startswith("|")),
+                                    f"{row['row']}: {row['bits per byte']}, {row['difference']}")
+
+
+class DamagedRecords(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name) / "small"
+        shutil.copytree(RECORDS, self.folder)
+
+    def state(self, row, seed):
+        table = tables.runs(records.read_grid(self.folder))
+        line = table[(table.row == row) & (table.seed == seed)].iloc[0]
+        return line.state, line.note
+
+    def test_whole(self):
+        self.assertEqual(self.state("bov", 1), ("complete", ""))
+
+    def test_missing(self):
+        shutil.rmtree(self.folder / "bov/seed-2")
+        self.assertEqual(self.state("bov", 2), ("missing", ""))
+        line = tables.results_text(tables.results(records.read_grid(self.folder))).set_index("row").loc["bov"]
+        self.assertEqual(line["runs"], "2/3")
+
+    def test_half_written(self):
+        (self.folder / "bov/seed-2/result.json").unlink()
+        log = self.folder / "bov/seed-2/metrics.jsonl"
+        lines = log.read_text().splitlines(keepends=True)
+        training = [number for number, text in enumerate(lines) if '"loss"' in text]
+        log.write_text("".join(lines[:training[2]]) + lines[training[2]][:50])
+        state, note = self.state("bov", 2)
+        self.assertEqual(state, "unfinished")
+        self.assertIn("step 6 of 12", note)
+        self.assertIn(f"metrics.jsonl ends in half a line ({training[2] + 1})", note)
+        grid = records.read_grid(self.folder)
+        self.assertEqual(list(grid.row("bov").runs[1].training.step), [3, 6])
+        # Its curve is drawn, its seed is in no mean of final values.
+        self.assertEqual(sum(series.row == "bov" for series in curves.training_chart(grid).panels[0].series), 3)
+        self.assertEqual(tables.results(grid).set_index("row").loc["bov"]["finished"], 2)
+
+    def test_damaged_result(self):
+        path = self.folder / "bov/seed-2/result.json"
+        path.write_text(path.read_text()[:100])
+        state, note = self.state("bov", 2)
+        self.assertEqual(state, "unfinished")
+        self.assertIn("result.json is damaged or half-written", note)
+
+    def test_failed(self):
+        (self.folder / "bov/seed-2/result.json").unlink()
+        (self.folder / "bov/seed-2/failure.json").write_text('{"config_hash": "0", "error": "killed by signal 9"}')
+        self.assertEqual(self.state("bov", 2), ("failed", "killed by signal 9"))
+
+    def test_run_of_another_config(self):
+        path = self.folder / "bov/seed-2/config.yaml"
+        path.write_text(path.read_text().replace("n_embd: 64", "n_embd: 128"))
+        self.assertEqual(self.state("bov", 2), ("other config", "differs from the grid in model.n_embd"))
+        self.assertEqual(tables.results(records.read_grid(self.folder)).set_index("row").loc["bov"]["finished"], 2)
+
+    def test_nothing_but_the_plan(self):
+        for row in self.folder.iterdir():
+            if row.is_dir():
+                shutil.rmtree(row)
+        grid = records.read_grid(self.folder)
+        self.assertEqual(set(tables.runs(grid).state), {"missing"})
+        self.assertEqual([found.name for found in report.charts_of(grid)], ["figure_5a"])
+
+    def test_folder_without_records(self):
+        with self.assertRaisesRegex(records.RecordError, "neither the folder of a grid"):
+            records.read_sources([self.folder.parent])
+
+
+class Charts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.grid = records.read_grid(RECORDS)
+
+    def test_derived_ratio(self):
+        table = coefficients.coefficients_of(self.grid.row("t1_13_add_embedding_learned"))
+        wide = table.pivot_table(index=["seed", "tokens", "layer"], columns="coefficient", values="value")
+        self.assertEqual(len(wide), 3 * 4 * 4)  # seeds, logged steps, layers
+        numpy.testing.assert_allclose(wide.ratio, (wide.beta / wide.alpha).abs())
+
+    def test_bands_hold_every_seed(self):
+        row = self.grid.row("bov")
+        drawn = next(found for found in coefficients.trajectory_charts(self.grid) if found.name == "coefficients_bov")
+        for series in drawn.panels[0].series:
+            layer = int(series.name.removeprefix("layer "))
+            for run in row.runs:
+                own = run.coefficients[run.coefficients.layer == layer].set_index("tokens").value.loc[series.x]
+                self.assertTrue(((series.low <= own) & (own <= series.high)).all())
+
+    def test_every_coefficient_has_its_panel(self):
+        panels = {found.name: [panel.title for panel in found.panels] for found in coefficients.trajectory_charts(self.grid)}
+        self.assertEqual(panels["coefficients_bov"], ["γ"])
+        self.assertEqual(panels["coefficients_t1_11_add_first_layer_learned"], ["α", "β", "|β/α|"])
+        self.assertEqual(panels["coefficients_t3_02_value_embedding_gated"], ["mean of g", "spread of g"])
+        self.assertNotIn("coefficients_fig5b_no_coefficient", panels)
+
+    def test_figure_2(self):
+        drawn = coefficients.figure_2(self.grid, PAPER)
+        names = [[series.name for series in panel.series] for panel in drawn.panels]
+        self.assertEqual(names[1], ["α of V", "α of V, paper", "β of V1", "β of V1, paper"])
+        ours = drawn.panels[2].series[0]
+        runs = self.grid.row("t1_13_add_embedding_learned").runs
+        self.assertAlmostEqual(ours.y[0], numpy.mean([run.result["coefficients"]["8"]["alpha"] for run in runs]))
+        self.assertEqual(list(ours.x), [8, 9, 10, 11])
+        self.assertEqual(list(drawn.panels[2].series[3].y), PAPER["figure_2"]["T1-13"]["beta"])
+
+    def test_figure_2_of_another_depth(self):
+        drawn = coefficients.figure_2(records.read_grid(RESULTS / "quickstart"), PAPER)
+        self.assertEqual(list(drawn.panels[0].series[0].x), [4 / 6, 5 / 6])
+        self.assertEqual(drawn.panels[0].series[1].x[0], 8 / 12)
+
+    def test_figures_4_and_5b_show_every_row(self):
+        for drawn, labels in zip(paper_figures.paper_charts(self.grid, PAPER)[::2], [paper_figures.FIGURE_4, paper_figures.FIGURE_5B]):
+            for panel, count in zip(drawn.panels, [5, 4, 5], strict=True):
+                self.assertEqual(len(panel.series), count, panel.title)
+            self.assertEqual([series.name for series in drawn.panels[0].series], list(labels.values()))
+
+    def test_figure_5a_has_the_published_values(self):
+        for vocabulary, points in PAPER["figure_5a"].items():
+            for tokens, published in points.items():
+                saved = 100 * memory.saved_share(tokens, 12, 768, range(8, 12), vocabulary, 4)
+                self.assertAlmostEqual(saved, published, delta=0.006)  # published to two digits
+
+    def test_windows_never_pay(self):
+        """At the paper's sizes: 3,588 rows of V in the target layers against four tables of 32,768."""
+        rows = memory.window_rows({"sequence_length": 2048, "window_pattern": "SSSL", "n_layer": 12})
+        self.assertEqual(sum(rows(layer, 10**6) for layer in range(8, 12)), 3588)
+        self.assertLess(memory.saved_share(10**6, 12, 768, range(8, 12), 32768, 4, rows), 0)
+
+    def test_styles_differ(self):
+        self.assertEqual(len({chart.style(index) for index in range(140)}), 140)
+
+    def test_files_of_every_chart(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for drawn in report.charts_of(self.grid):
+                with self.subTest(chart=drawn.name):
+                    paths = draw_files.save(drawn, folder)
+                    self.assertEqual([path.name for path in paths], [f"{drawn.name}.png", f"{drawn.name}.svg"])
+                    pixels = image.imread(paths[0])[..., :3]
+                    self.assertGreater(min(pixels.shape[:2]), 400)
+                    self.assertGreater((pixels < 0.9).any(axis=-1).mean(), 0.01)  # not blank
+            first = paths[1].read_bytes()
+            self.assertEqual(draw_files.save(drawn, folder, ["svg"])[0].read_bytes(), first)
+
+
+class Command(unittest.TestCase):
+    def run_report(self, *arguments):
+        return subprocess.run([ROOT / "scripts/report", *arguments], capture_output=True, text=True)
+
+    def test_chosen_figures_of_several_grids(self):
+        with tempfile.TemporaryDirectory() as name:
+            result = self.run_report(RECORDS, RESULTS / "quickstart", "--out", name, "--charts", "figure_5a", "--formats", "svg")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            written = {str(path.relative_to(name)) for path in pathlib.Path(name).rglob("*") if path.is_file()}
+            expected = {f"{grid}/{file}" for grid in ("small", "quickstart") for file in (
+                "figures/figure_5a.svg", "tables/results.csv", "tables/results.md", "tables/runs.csv", "tables/differences.csv",
+                "tables/environments.csv")}
+            self.assertEqual(written, expected)
+
+    def test_errors_name_what_is_wrong(self):
+        with tempfile.TemporaryDirectory() as name:
+            for arguments, message in [
+                ((name,), f"{name} is neither the folder of a grid (grid.yaml) nor of a run (config.yaml)"),
+                ((RECORDS, "--charts", "figure_9"), "small has no figure figure_9; it has final_difference, training_loss"),
+            ]:
+                result = self.run_report(*arguments, "--out", pathlib.Path(name) / "out")
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"scripts/report: {message}", result.stderr)
+                self.assertEqual(len(result.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
