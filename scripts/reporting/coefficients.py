@@ -8,43 +8,50 @@ from . import estimates, values
 from .chart import COLOURS, MARKERS, Chart, Panel, Series, Style
 
 ORDER = ["gamma", "alpha", "beta", "ratio", "gate_mean", "gate_std"]
-SYMBOLS = values.SYMBOLS | {"ratio": "|β/α|"}
 
 
 def trajectory_charts(grid):
-    """A chart for each row with learned coefficients, one panel a coefficient, one line a layer."""
+    """A chart for each row with learned coefficients: one panel a coefficient, one line a layer, or a layer and head."""
     for row in grid.rows:
         table = coefficients_of(row)
         if table.empty:
             continue
-        names = [name for name in ORDER if name in set(table.coefficient)]
-        names += sorted(set(table.coefficient) - set(names))
-        layers = sorted(set(table.layer))
-        panels = [Panel(SYMBOLS.get(name, name), "training tokens", SYMBOLS.get(name, name),
-                        [trajectory(row, part, layer, layers) for layer in layers
-                         if not (part := table[(table.coefficient == name) & (table.layer == layer)]).empty])
+        names = sorted(set(table.coefficient), key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+        lines = sorted(set(zip(table.layer, table["head"])))
+        panels = [Panel(values.symbol(name), "training tokens", values.symbol(name),
+                        [trajectory(row, part, line, lines) for line in lines
+                         if not (part := table[(table.coefficient == name) & (table.layer == line[0]) & (table["head"] == line[1])]).empty])
                   for name in names]
-        seeds = table.seed.nunique()
-        band = "Mean over seeds; bands reach from the lowest to the highest seed." if seeds > 1 else "One seed."
+        band = "Mean over seeds; bands reach from the lowest to the highest seed." if table.seed.nunique() > 1 else "One seed."
         yield Chart(f"coefficients_{row.name}", f"{row.name}: {values.formula(row.value)}", band, panels)
 
 
 def coefficients_of(row):
-    """Every logged coefficient of the row's runs, with the derived |β/α|: columns seed, tokens, layer, coefficient, value."""
-    tables = [run.coefficients.assign(seed=run.seed) for run in row.averaged()]
-    table = pandas.concat(tables or [pandas.DataFrame(columns=["seed", "tokens", "layer", "coefficient", "value"])])
-    wide = table.pivot_table(index=["seed", "tokens", "layer"], columns="coefficient", values="value", aggfunc="last")
+    """Every logged coefficient of the row's runs, with the derived |β/α|.
+
+    Columns: seed, tokens, layer, head (-1 for a coefficient of all heads), coefficient, value.
+    """
+    index = ["seed", "tokens", "layer", "head"]
+    tables = [run.coefficients.assign(seed=run.seed) for run in row.averaged() if not run.coefficients.empty]
+    if not tables:
+        return pandas.DataFrame(columns=[*index, "coefficient", "value"])
+    table = pandas.concat(tables)
+    parts = [values.split_head(name) for name in table.coefficient]
+    table = table.assign(coefficient=[stem for stem, _ in parts], head=[-1 if head is None else head for _, head in parts])
+    wide = table.pivot_table(index=index, columns="coefficient", values="value", aggfunc="last")
     if {"alpha", "beta"} <= set(wide.columns):
         wide["ratio"] = (wide.beta / wide.alpha).abs().replace(numpy.inf, numpy.nan)
-    return wide.stack().dropna().rename("value").reset_index() if len(wide) else table
+    return wide.stack().dropna().rename("value").reset_index()
 
 
-def trajectory(row, table, layer, layers):
+def trajectory(row, table, line, lines):
     by_seed = table.pivot_table(index="tokens", columns="seed", values="value").dropna()
-    shade = matplotlib.colormaps["viridis"](0.85 * layers.index(layer) / max(1, len(layers) - 1))
+    layer, head = line
+    place = lines.index(line)
+    shade = matplotlib.colormaps["viridis"](0.85 * place / max(1, len(lines) - 1))
     several = by_seed.shape[1] > 1
-    return Series(f"layer {layer}", by_seed.index, by_seed.mean(axis=1),
-                  Style(matplotlib.colors.to_hex(shade), ["solid", "dash", "dot"][layers.index(layer) % 3]),
+    return Series(f"layer {layer}" + (f", head {head}" if head >= 0 else ""), by_seed.index, by_seed.mean(axis=1),
+                  Style(matplotlib.colors.to_hex(shade), ["solid", "dash", "dot"][place % 3]),
                   low=by_seed.min(axis=1) if several else None, high=by_seed.max(axis=1) if several else None, row=row.name)
 
 

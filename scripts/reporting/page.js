@@ -1,7 +1,10 @@
 // Draws every chart from the JSON behind it, and switches rows and seeds on and off.
+// Nothing on the page leads to another machine.
+const CONFIG = {responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: ""};
+
 for (const chart of document.querySelectorAll(".chart")) {
   const figure = JSON.parse(chart.nextElementSibling.textContent);
-  Plotly.newPlot(chart, figure.data, figure.layout, {responsive: true, displaylogo: false});
+  Plotly.newPlot(chart, figure.data, figure.layout, CONFIG);
 }
 
 function shown(section) {

@@ -12,6 +12,8 @@ FIGURE_5B = {"BoV": "γ·E_V[i] (BoV)", "F5b every layer": "every layer", "F5b a
              "F5b no coeff.": "without γ", "F5b shared table": "one shared table"}
 
 
+# As in the paper, the steep beginning is left out, which would hide the differences.
+SHOWN_FROM = 0.4
 # Figure 5a's context lengths.
 TOKEN_TICKS = [16e3, 32e3, 64e3, 128e3, 256e3, 512e3, 1e6]
 
@@ -35,7 +37,7 @@ def curve_figure(grid, name, title, labels, published):
     panels.append(Panel(f"the paper, {depth} layers", curves.AXES["tokens"], curves.BITS,
                         list(published_curves(labels, published[depth]))))
     once = all(len(series.x) == 1 for series in validation)
-    return Chart(name, title, "Left: means over seeds" + (", evaluated at the end of the runs alone" if once else "") +
+    return Chart(name, title, "Left: means over seeds" + (", evaluated at the end of the runs alone" if once else f", from {SHOWN_FROM:.0%} of training on") +
                  ". Middle: loss on the same batch, paired by seed, with the 95 % interval where there are several seeds. "
                  "Right: values read off the paper's figure, single runs.", panels)
 
@@ -47,6 +49,7 @@ def mean_validation(row, label, look):
         return None
     # Where a run has no value, the mean would be of other seeds.
     means = pandas.concat(tables, axis=1).dropna().mean(axis=1).sort_index()
+    means = means[means.index >= SHOWN_FROM * means.index.max()]
     return Series(label, means.index, means, look, points=True, row=row.name) if len(means) else None
 
 

@@ -46,7 +46,7 @@ def final_coefficients(runs):
         for layer, found in run.result.get("coefficients", {}).items():
             for name, value in found.items():
                 samples.setdefault(name, {}).setdefault(int(layer), []).append(value)
-    return ", ".join(" ".join([values.SYMBOLS.get(name, name)] + [f"{estimates.estimate(samples[name][layer]).mean:.3f}"
+    return ", ".join(" ".join([values.symbol(name)] + [f"{estimates.estimate(samples[name][layer]).mean:.3f}"
                                                                 for layer in sorted(samples[name])])
                      for name in sorted(samples))
 
@@ -129,7 +129,7 @@ def short(key):
 def commands(grid):
     """The command of each run, and the steps from which it was resumed."""
     return pandas.DataFrame([{"row": run.row, "seed": run.seed, "command": " ".join(run.environment.get("command", [])),
-                              "resumed at step": ", ".join(str(entry.get("step")) for entry in run.environment.get("resumed", []))}
+                              "resumed at step": ", ".join(str(entry.get("from_step")) for entry in run.environment.get("resumed", []))}
                              for run in grid.runs() if run.environment])
 
 

@@ -1,7 +1,19 @@
 """Value specs as the paper's tables write them."""
 
 SOURCES = {"stream": "V", "first_layer": "V1", "embedding": "x0·W_V", "bank": "E_V[i]"}
-SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "gate_mean": "mean of g", "gate_std": "spread of g"}
+SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "ratio": "|β/α|", "gate_mean": "mean of g", "gate_std": "spread of g"}
+
+
+def split_head(name):
+    """("gamma", 3) of "gamma_3", the coefficient of head 3; ("gamma", None) of one for all heads."""
+    stem, _, head = name.rpartition("_")
+    return (stem, int(head)) if stem and head.isdecimal() else (name, None)
+
+
+def symbol(name):
+    """ "γ" of "gamma", "γ_3" of "gamma_3"; an unknown name itself."""
+    stem, head = split_head(name)
+    return SYMBOLS.get(stem, stem) + ("" if head is None else f"_{head}")
 
 
 def is_standard(value):
@@ -14,6 +26,8 @@ def formula(value):
     added, coefficient = value["combine"] == "add", value["coefficient"]
     if coefficient == "learned":
         return f"α·V + β·{source}" if added else f"γ·{source}"
+    if coefficient == "learned_per_head":
+        return f"α_h·V + β_h·{source}" if added else f"γ_h·{source}"
     if coefficient == "gated":
         return f"V + g·{source}" if added else f"g·{source}"
     factor = "" if coefficient == 1 else f"{coefficient:g}·"

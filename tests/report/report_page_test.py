@@ -113,6 +113,9 @@ class Page(unittest.TestCase):
 
     def test_page_needs_nothing_else(self):
         self.assertEqual(self.script("return performance.getEntriesByType('resource').map(entry => entry.name)"), [])
+        buttons = self.script("return [...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title)")
+        self.assertIn("Zoom", buttons)
+        self.assertEqual([title for title in buttons if "Share" in title], [])
 
     def test_unfinished_and_missing_runs_are_named(self):
         text = self.browser.find_element(By.TAG_NAME, "body").text

@@ -169,6 +169,32 @@ class Charts(unittest.TestCase):
         self.assertEqual(panels["coefficients_t3_02_value_embedding_gated"], ["mean of g", "spread of g"])
         self.assertNotIn("coefficients_fig5b_no_coefficient", panels)
 
+    def test_coefficients_of_heads_are_lines_of_their_own(self):
+        with tempfile.TemporaryDirectory() as name:
+            run = pathlib.Path(name) / "run"
+            shutil.copytree(RECORDS / "t1_13_add_embedding_learned/seed-1", run)
+            (run / "config.yaml").write_text((run / "config.yaml").read_text().replace("coefficient: learned", "coefficient: learned_per_head"))
+            by_head = {f"{key}_{head}": 1.5 + head for key in ("alpha", "beta") for head in range(2)}
+            (run / "metrics.jsonl").write_text("".join(json.dumps({
+                "step": step, "tokens": step, "flops": step, "loss": 1, "coefficients": {"8": by_head, "9": by_head}}) + "\n"
+                for step in (1, 2)))
+            grid, = records.read_sources([run])
+            drawn, = coefficients.trajectory_charts(grid)
+        self.assertEqual([panel.title for panel in drawn.panels], ["α", "β", "|β/α|"])
+        self.assertEqual([series.name for series in drawn.panels[0].series],
+                         [f"layer {layer}, head {head}" for layer in (8, 9) for head in range(2)])
+        self.assertEqual(values.formula(grid.rows[0].value), "α_h·V + β_h·x0·W_V")
+        self.assertEqual(values.symbol("gamma_3"), "γ_3")
+
+    def test_single_runs(self):
+        grid, = records.read_sources([RESULTS / "quickstart/bov/seed-1", RESULTS / "quickstart/bov/seed-3",
+                                      RESULTS / "quickstart/t1_01_standard/seed-1"])
+        self.assertEqual([(row.name, [run.seed for run in row.runs]) for row in grid.rows], [("bov", [1, 3]), ("t1_01_standard", [1])])
+        names = [found.name for found in report.charts_of(grid)]
+        self.assertLessEqual({"training_loss", "validation", "coefficients_bov", "figure_2"}, set(names))
+        self.assertNotIn("loss_difference", names)
+        self.assertTrue(numpy.isnan(tables.results(grid).difference).all())
+
     def test_figure_2(self):
         drawn = coefficients.figure_2(self.grid, PAPER)
         names = [[series.name for series in panel.series] for panel in drawn.panels]
@@ -205,10 +231,12 @@ class Charts(unittest.TestCase):
     def test_styles_differ(self):
         self.assertEqual(len({chart.style(index) for index in range(140)}), 140)
 
-    def test_files_of_every_chart(self):
+    def test_files_of_every_kind_of_chart(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             for drawn in report.charts_of(self.grid):
+                if drawn.name.startswith("coefficients_") and drawn.name.split("_")[1] not in ("bov", "t3"):
+                    continue
                 with self.subTest(chart=drawn.name):
                     paths = draw_files.save(drawn, folder)
                     self.assertEqual([path.name for path in paths], [f"{drawn.name}.png", f"{drawn.name}.svg"])
@@ -232,6 +260,30 @@ class Command(unittest.TestCase):
                 "figures/figure_5a.svg", "tables/results.csv", "tables/results.md", "tables/runs.csv", "tables/differences.csv",
                 "tables/environments.csv")}
             self.assertEqual(written, expected)
+
+    def test_copied_records_are_the_same_grid(self):
+        with tempfile.TemporaryDirectory() as name:
+            source, copy = pathlib.Path(name) / "runs", pathlib.Path(name) / "copy"
+            shutil.copytree(RECORDS, source)
+            (source / "bov/seed-1/checkpoints/step-12").mkdir(parents=True)
+            (source / "bov/seed-1/checkpoints/step-12/model.safetensors").write_bytes(b"large")
+            (source / "bov/seed-1/lock").touch()
+            command = [ROOT / "scripts/copy_records", source, copy]
+            self.assertEqual(subprocess.run(command, capture_output=True, text=True).returncode, 0)
+            self.assertEqual({path.relative_to(copy): path.read_bytes() for path in copy.rglob("*") if path.is_file()},
+                             {path.relative_to(RECORDS): path.read_bytes() for path in RECORDS.rglob("*") if path.is_file()})
+            result = subprocess.run([ROOT / "scripts/copy_records", name, copy], capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, f"scripts/copy_records: {name} holds no records of a run or a grid\n"))
+
+    def test_documents_use_options_that_exist(self):
+        for program in ("scripts/report", "scripts/tensorboard_bridge"):
+            accepted = subprocess.run([ROOT / program, "--help"], capture_output=True, text=True).stdout
+            lines = [line for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] for line in path.read_text().splitlines()
+                     if line.startswith(program + " ")]
+            self.assertGreater(len(lines), 0, program)
+            for option in {word for line in lines for word in line.partition("#")[0].split() if word.startswith("--")}:
+                self.assertIn(option, accepted, f"{program} {option}")
 
     def test_errors_name_what_is_wrong(self):
         with tempfile.TemporaryDirectory() as name:
