@@ -32,7 +32,8 @@ void CausalSelfAttentionImpl::reset() {
                                                   .vocab_size(options_.vocab_size())
                                                   .spec(options_.value())
                                                   .parameter_dtype(options_.parameter_dtype())
-                                                  .table_dtype(options_.table_dtype())));
+                                                  .table_dtype(options_.table_dtype())
+                                                  .table_device(options_.table_device())));
   reset_parameters();
 }
 
@@ -57,16 +58,28 @@ torch::Tensor CausalSelfAttentionImpl::forward(const ValueInputs& inputs) {
 torch::Tensor CausalSelfAttentionImpl::attend(const torch::Tensor& hidden,
                                               const torch::Tensor& values,
                                               const RotaryTables& rotary) {
-  const auto dtype = hidden.scalar_type();
-  const auto project = [&](const torch::Tensor& weight, int64_t heads) {
-    const torch::Tensor x =
-        torch::linear(hidden, weight.to(dtype)).unflatten(-1, {heads, options_.head_dim()});
-    return rotary_rms_norm(x, rotary, options_.qk_scale());
-  };
-  const torch::Tensor q = project(query, options_.n_head());
-  const torch::Tensor k = project(key, options_.n_kv_head());
-  const torch::Tensor mixed = windowed_attention(q, k, values, options_.window_left()).flatten(-2);
-  return torch::linear(mixed, output.to(dtype));
+  return merge(
+      windowed_attention(queries(hidden, rotary), keys(hidden, rotary), values, options_.window_left()));
+}
+
+torch::Tensor CausalSelfAttentionImpl::project(const torch::Tensor& hidden,
+                                               const torch::Tensor& weight,
+                                               const RotaryTables& rotary) const {
+  const torch::Tensor heads =
+      torch::linear(hidden, weight.to(hidden.scalar_type())).unflatten(-1, {-1, options_.head_dim()});
+  return rotary_rms_norm(heads, rotary, options_.qk_scale());
+}
+
+torch::Tensor CausalSelfAttentionImpl::queries(const torch::Tensor& hidden, const RotaryTables& rotary) {
+  return project(hidden, query, rotary);
+}
+
+torch::Tensor CausalSelfAttentionImpl::keys(const torch::Tensor& hidden, const RotaryTables& rotary) {
+  return project(hidden, key, rotary);
+}
+
+torch::Tensor CausalSelfAttentionImpl::merge(const torch::Tensor& heads) {
+  return torch::linear(heads.flatten(-2), output.to(heads.scalar_type()));
 }
 
 }  // namespace bov

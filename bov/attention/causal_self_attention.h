@@ -22,6 +22,7 @@ struct BOV_API CausalSelfAttentionOptions {
   TORCH_ARG(int64_t, vocab_size) = 0;  ///< rows of a bank
   TORCH_ARG(torch::Dtype, parameter_dtype) = torch::kFloat32;
   TORCH_ARG(torch::Dtype, table_dtype) = torch::kFloat32;
+  TORCH_ARG(torch::Device, table_device) = torch::kCPU;
 
  public:
   int64_t head_dim() const { return n_embd_ / n_head_; }
@@ -44,6 +45,13 @@ class BOV_API CausalSelfAttentionImpl : public torch::nn::Cloneable<CausalSelfAt
   /// Attention of hidden [B, T, C] over given values [B, T, Hkv, D] -> [B, T, C]; `rotary` holds positions 0 to T-1.
   torch::Tensor attend(const torch::Tensor& hidden, const torch::Tensor& values, const RotaryTables& rotary);
 
+  /// The parts of attend(). Queries [B, T, H, D] and keys [B, T, Hkv, D] of hidden [B, T, C], rotated to the T positions
+  /// of `rotary`, normalised and scaled, as a decoder may keep them; and what the layer adds to the residual stream,
+  /// [B, T, C], given the heads' weighted sums of values [B, T, H, D].
+  torch::Tensor queries(const torch::Tensor& hidden, const RotaryTables& rotary);
+  torch::Tensor keys(const torch::Tensor& hidden, const RotaryTables& rotary);
+  torch::Tensor merge(const torch::Tensor& heads);
+
   const CausalSelfAttentionOptions& options() const { return options_; }
 
   torch::Tensor query;   ///< [H·D, C]
@@ -52,6 +60,10 @@ class BOV_API CausalSelfAttentionImpl : public torch::nn::Cloneable<CausalSelfAt
   ValueMixer value{nullptr};
 
  private:
+  torch::Tensor project(const torch::Tensor& hidden,
+                        const torch::Tensor& weight,
+                        const RotaryTables& rotary) const;
+
   CausalSelfAttentionOptions options_;
 };
 TORCH_MODULE(CausalSelfAttention);

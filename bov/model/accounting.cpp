@@ -42,11 +42,6 @@ struct ValuePlan {
   }
   /// Both V and Ṽ are projections by the same W_V.
   bool target_projects_twice() const { return adds && source.projects; }
-  /// What a target layer keeps of past tokens; a gate depends on the layer's input, so its product must be
-  /// kept.
-  ValueCacheNeed target_cache_need() const {
-    return adds || gated ? ValueCacheNeed::own_values : source.cache_need;
-  }
 
   const ValueSourceInfo& source;
   std::vector<int64_t> targets;
@@ -122,7 +117,7 @@ void add_cache_bytes(const GPTOptions& options, const ValuePlan& plan, MemoryEst
   for (int64_t layer = 0; layer < options.n_layer; ++layer) {
     const int64_t bytes = position_bytes * cached_positions(options, left[layer]);
     memory.key_cache += bytes;
-    const auto need = plan.is_target(layer) ? plan.target_cache_need() : ValueCacheNeed::own_values;
+    const auto need = plan.is_target(layer) ? value_cache_need(options.value) : ValueCacheNeed::own_values;
     if (need == ValueCacheNeed::own_values) {
       memory.value_cache += bytes;
     } else if (need == ValueCacheNeed::first_layer_values) {

@@ -38,9 +38,10 @@ void GPTImpl::reset() {
   head = register_parameter("head", torch::empty({o.vocab_size, o.n_embd}, o.parameter_dtype));
   if (o.smear) smear = register_module("smear", Smear(o.n_embd, o.parameter_dtype));
   if (source.has_table && o.value.shared) {
-    shared_bank = register_module(
-        "shared_bank",
-        BankOfValues(BankOfValuesOptions(o.vocab_size, o.n_kv_head, o.head_dim()).dtype(o.table_dtype)));
+    shared_bank = register_module("shared_bank",
+                                  BankOfValues(BankOfValuesOptions(o.vocab_size, o.n_kv_head, o.head_dim())
+                                                   .dtype(o.table_dtype)
+                                                   .device(o.bank_device)));
   }
   blocks = register_module("blocks", torch::nn::ModuleList());
   const std::vector<int64_t> window_left = o.window_left();
@@ -54,7 +55,8 @@ void GPTImpl::reset() {
                                 .value(target ? o.value : ValueSpec())
                                 .vocab_size(o.vocab_size)
                                 .parameter_dtype(o.parameter_dtype)
-                                .table_dtype(o.table_dtype)));
+                                .table_dtype(o.table_dtype)
+                                .table_device(o.bank_device)));
   }
   generator.set_state(generator_state);
   reset_parameters();
@@ -108,35 +110,46 @@ void GPTImpl::reset_parameters() {
   if (!shared_bank.is_empty() && o.value.init == BankInit::uniform) shared_bank->reset_parameters();
 }
 
-torch::Tensor GPTImpl::hidden_states(const torch::Tensor& token_ids) {
-  const GPTOptions& o = options_;
+torch::Tensor GPTImpl::embed(const torch::Tensor& token_ids) {
   TORCH_CHECK(token_ids.dim() == 2, "GPT: token_ids must be [B, T], got ", token_ids.sizes());
-  const auto dtype = o.compute_dtype;
-  torch::Tensor x = rms_norm(torch::embedding(embedding, token_ids).to(dtype));
-  if (!smear.is_empty()) x = smear->forward(x);
+  return rms_norm(torch::embedding(embedding, token_ids).to(options_.compute_dtype));
+}
 
-  const torch::Tensor positions =
-      torch::arange(token_ids.size(1), torch::TensorOptions(torch::kInt64).device(token_ids.device()));
-  const RotaryTables rotary = rotary_tables(positions, o.head_dim(), o.rotary_base, dtype);
-  ValueInputs inputs;
-  inputs.token_ids = token_ids;
+torch::Tensor GPTImpl::run_blocks(torch::Tensor x, ValueInputs inputs, const LayerAttention& attend) {
   inputs.x0 = rms_norm(x);
-  if (!shared_bank.is_empty()) inputs.shared_values = shared_bank->forward(token_ids, dtype);
-  for (int64_t layer = 0; layer < o.n_layer; ++layer) {
+  for (int64_t layer = 0; layer < options_.n_layer; ++layer) {
     auto& block = *blocks[layer]->as<BlockImpl>();
     // Layer 0 sees x0 itself, so its norm is at hand.
     inputs.hidden = layer == 0 ? inputs.x0 : rms_norm(x);
-    const torch::Tensor values = block.attention->values(inputs);
-    if (layer == 0) inputs.first_layer_values = values;
-    x = x + block.attention->attend(inputs.hidden, values, rotary);
+    x = x + attend(layer, *block.attention, inputs);
     x = x + block.mlp->forward(rms_norm(x));
   }
   return rms_norm(x);
 }
 
-torch::Tensor GPTImpl::forward(const torch::Tensor& token_ids) {
-  const torch::Tensor hidden = hidden_states(token_ids);
+torch::Tensor GPTImpl::hidden_states(const torch::Tensor& token_ids) {
+  const GPTOptions& o = options_;
+  torch::Tensor x = embed(token_ids);
+  if (!smear.is_empty()) x = smear->forward(x);
+  const torch::Tensor positions =
+      torch::arange(token_ids.size(1), torch::TensorOptions(torch::kInt64).device(token_ids.device()));
+  const RotaryTables rotary = rotary_tables(positions, o.head_dim(), o.rotary_base, o.compute_dtype);
+  ValueInputs inputs;
+  inputs.token_ids = token_ids;
+  if (!shared_bank.is_empty()) inputs.shared_values = shared_bank->forward(token_ids, o.compute_dtype);
+  return run_blocks(x, inputs, [&](int64_t layer, CausalSelfAttentionImpl& attention, ValueInputs& inputs) {
+    const torch::Tensor values = attention.values(inputs);
+    if (layer == 0) inputs.first_layer_values = values;
+    return attention.attend(inputs.hidden, values, rotary);
+  });
+}
+
+torch::Tensor GPTImpl::logits(const torch::Tensor& hidden) {
   return softcap(torch::linear(hidden, head.to(hidden.scalar_type())), options_.logit_softcap);
+}
+
+torch::Tensor GPTImpl::forward(const torch::Tensor& token_ids) {
+  return logits(hidden_states(token_ids));
 }
 
 torch::Tensor GPTImpl::token_losses(const torch::Tensor& token_ids, const torch::Tensor& targets) {

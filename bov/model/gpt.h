@@ -4,6 +4,7 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
 #include <vector>
 
 #include "bov/attention/rotary.h"
@@ -40,6 +41,18 @@ class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
 
   /// The same for each target, for evaluation: [B, T], 0 where the target is -1. Not differentiable.
   torch::Tensor token_losses(const torch::Tensor& token_ids, const torch::Tensor& targets);
+
+  /// How a layer attends: its output [B, T, C] given its inputs, in which layer 0 also sets first_layer_values.
+  using LayerAttention =
+      std::function<torch::Tensor(int64_t layer, CausalSelfAttentionImpl& attention, ValueInputs& inputs)>;
+
+  /// The parts of forward(), for passes that differ in where attention finds keys and values of earlier tokens.
+  /// n = RMSNorm of the embeddings of token_ids [B, T], [B, T, C] in compute dtype, before smear.
+  torch::Tensor embed(const torch::Tensor& token_ids);
+  /// All blocks and the last norm: residual stream x [B, T, C] -> [B, T, C]. Of `inputs`, x0 and hidden are set here.
+  torch::Tensor run_blocks(torch::Tensor x, ValueInputs inputs, const LayerAttention& attend);
+  /// hidden [.., C] -> logits [.., V].
+  torch::Tensor logits(const torch::Tensor& hidden);
 
   const GPTOptions& options() const { return options_; }
   /// Ascending indices of the layers that options().value changes.

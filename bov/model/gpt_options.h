@@ -28,6 +28,7 @@ struct BOV_API GPTOptions {
   torch::Dtype parameter_dtype = torch::kFloat32;  ///< masters: matrices, head, coefficients
   torch::Dtype table_dtype = torch::kFloat32;      ///< token embedding and banks
   torch::Dtype compute_dtype = torch::kFloat32;    ///< activations
+  torch::Device bank_device = torch::kCPU;         ///< of the banks when built; `meta`: they have no memory
 
   int64_t head_dim() const { return n_embd / n_head; }
   int64_t mlp_width() const { return 4 * n_embd; }

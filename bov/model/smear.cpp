@@ -24,12 +24,15 @@ void SmearImpl::reset_parameters() {
   lambda.zero_();
 }
 
-torch::Tensor SmearImpl::forward(const torch::Tensor& x) {
+torch::Tensor SmearImpl::forward(const torch::Tensor& x, const torch::Tensor& previous) {
   const auto dtype = x.scalar_type();
-  const torch::Tensor current = x.slice(1, 1);
+  const bool goes_on = previous.defined();
+  const torch::Tensor current = goes_on ? x : x.slice(1, 1);
+  const torch::Tensor earlier = x.slice(1, 0, -1);
   const torch::Tensor weight =
       lambda.to(dtype) * torch::sigmoid(torch::linear(current.slice(-1, 0, gate.size(1)), gate.to(dtype)));
-  return torch::cat({x.slice(1, 0, 1), current + weight * x.slice(1, 0, -1)}, 1);
+  if (goes_on) return current + weight * torch::cat({previous, earlier}, 1);
+  return torch::cat({x.slice(1, 0, 1), current + weight * earlier}, 1);
 }
 
 }  // namespace bov

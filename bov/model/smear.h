@@ -15,8 +15,9 @@ class BOV_API SmearImpl : public torch::nn::Cloneable<SmearImpl> {
   SmearImpl(int64_t n_embd, torch::Dtype dtype);
   void reset() override;
   void reset_parameters();
-  /// [B, T, C] -> [B, T, C]
-  torch::Tensor forward(const torch::Tensor& x);
+  /// x [B, T, C] -> [B, T, C]. `previous` [B, 1, C] is n of the token before x's first, where x goes on from earlier
+  /// tokens; zeros for a sequence that starts with x. Undefined: all do.
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& previous = {});
 
   torch::Tensor gate;    ///< w [1, min(24, C)]
   torch::Tensor lambda;  ///< λ [1]

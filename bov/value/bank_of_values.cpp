@@ -16,7 +16,9 @@ void BankOfValuesImpl::reset() {
               "BankOfValues: vocab_size, n_kv_head and head_dim must be positive, got ",
               options_.vocab_size(), ", ", options_.n_kv_head(), " and ", options_.head_dim());
   const int64_t width = options_.n_kv_head() * options_.head_dim();
-  table = register_parameter("table", torch::empty({options_.vocab_size(), width}, options_.dtype()));
+  table = register_parameter("table",
+                             torch::empty({options_.vocab_size(), width},
+                                          torch::TensorOptions(options_.dtype()).device(options_.device())));
   reset_parameters();
 }
 
@@ -41,6 +43,7 @@ void BankOfValuesImpl::align(const torch::Tensor& embedding, const torch::Tensor
                   projection.size(0) == table.size(1) && projection.size(1) == embedding.size(1),
               "BankOfValues::align: expected embedding [", table.size(0), ", C] and projection [",
               table.size(1), ", C], got ", embedding.sizes(), " and ", projection.sizes());
+  if (table.is_meta()) return;
   table.copy_(torch::linear(rms_norm(embedding), projection.to(embedding.scalar_type())));
 }
 

@@ -16,6 +16,8 @@ struct BOV_API BankOfValuesOptions {
   TORCH_ARG(int64_t, n_kv_head);
   TORCH_ARG(int64_t, head_dim);
   TORCH_ARG(torch::Dtype, dtype) = torch::kFloat32;  ///< of the stored table
+  /// Where the table is made. On `meta` it has a shape and no memory: a decoder's BankStore brings the rows.
+  TORCH_ARG(torch::Device, device) = torch::kCPU;
 };
 
 /// E_V: one learned value vector a token id (arXiv 2606.02780, Eq. 4-5). Usable alone in any LibTorch model:

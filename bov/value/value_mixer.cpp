@@ -46,7 +46,8 @@ void ValueMixerImpl::reset() {
                              .n_kv_head = options_.n_kv_head(),
                              .head_dim = options_.head_dim(),
                              .vocab_size = options_.vocab_size(),
-                             .table_dtype = options_.table_dtype()});
+                             .table_dtype = options_.table_dtype(),
+                             .table_device = options_.table_device()});
   if (const auto module = source_->module()) register_module(source_->module_name(), module);
   reset_parameters();
 }
@@ -82,6 +83,12 @@ torch::Tensor ValueMixerImpl::gate_values(const torch::Tensor& hidden) {
   return values.unsqueeze(-1);
 }
 
+torch::Tensor ValueMixerImpl::scale(const torch::Tensor& x) const {
+  if (gamma.defined()) return gamma.to(x.scalar_type()) * x;
+  const double fixed = options_.spec().coefficient.value;
+  return fixed == 1.0 ? x : fixed * x;
+}
+
 torch::Tensor ValueMixerImpl::forward(const ValueInputs& inputs) {
   const ValueSpec& spec = options_.spec();
   const auto dtype = inputs.hidden.scalar_type();
@@ -89,9 +96,7 @@ torch::Tensor ValueMixerImpl::forward(const ValueInputs& inputs) {
   const bool gated = spec.coefficient.kind == Kind::gated;
   if (spec.combine == ValueCombine::replace) {
     const torch::Tensor source = source_values(inputs);
-    if (gated) return gate_values(inputs.hidden) * source;
-    if (gamma.defined()) return gamma.to(dtype) * source;
-    return fixed == 1.0 ? source : fixed * source;
+    return gated ? gate_values(inputs.hidden) * source : scale(source);
   }
   if (gated) return project(inputs.hidden) + gate_values(inputs.hidden) * source_values(inputs);
   const auto mix = [&](const torch::Tensor& v, const torch::Tensor& source) {
@@ -103,10 +108,7 @@ torch::Tensor ValueMixerImpl::forward(const ValueInputs& inputs) {
 }
 
 ValueCacheNeed ValueMixerImpl::cache_need() const {
-  const ValueSpec& spec = options_.spec();
-  if (spec.combine == ValueCombine::add || spec.coefficient.kind == Kind::gated)
-    return ValueCacheNeed::own_values;
-  return value_source_info(spec.source).cache_need;
+  return value_cache_need(options_.spec());
 }
 
 BankOfValues ValueMixerImpl::bank() const {

@@ -24,6 +24,7 @@ struct BOV_API ValueMixerOptions {
   TORCH_ARG(ValueSpec, spec);
   TORCH_ARG(torch::Dtype, parameter_dtype) = torch::kFloat32;
   TORCH_ARG(torch::Dtype, table_dtype) = torch::kFloat32;
+  TORCH_ARG(torch::Device, table_device) = torch::kCPU;
 };
 
 /// Mean and standard deviation of the gate over tokens and heads in the last forward pass.
@@ -48,6 +49,10 @@ class BOV_API ValueMixerImpl : public torch::nn::Cloneable<ValueMixerImpl> {
 
   /// What a decoder must keep for this layer. A gate or a sum with V makes the values a function of the context.
   ValueCacheNeed cache_need() const;
+
+  /// c·x with the scalar c that multiplies Ṽ where V is replaced. Attention is linear in its values, so a decoder that
+  /// keeps Ṽ or token ids may apply c to attention's result instead. Not for layers with cache_need() own_values.
+  torch::Tensor scale(const torch::Tensor& x) const;
 
   /// The layer's own table; empty if it has none.
   BankOfValues bank() const;

@@ -29,6 +29,12 @@ const ValueSourceInfo& value_source_info(const std::string& name) {
               c10::Join(", ", value_source_names()));
 }
 
+ValueCacheNeed value_cache_need(const ValueSpec& spec) {
+  const bool by_context =
+      spec.combine == ValueCombine::add || spec.coefficient.kind == ValueCoefficient::Kind::gated;
+  return by_context ? ValueCacheNeed::own_values : value_source_info(spec.source).cache_need;
+}
+
 std::vector<std::string> value_source_names() {
   std::vector<std::string> names;
   for (const auto& info : registry()) names.push_back(info.name);

@@ -33,6 +33,7 @@ struct BOV_API ValueShape {
   int64_t head_dim = 0;
   int64_t vocab_size = 0;
   torch::Dtype table_dtype = torch::kFloat32;
+  torch::Device table_device = torch::kCPU;
 
   int64_t width() const { return n_kv_head * head_dim; }
 };
@@ -64,6 +65,10 @@ struct BOV_API ValueSourceInfo {
 
 /// The source called `name`. Throws c10::Error naming it and every known name.
 BOV_API const ValueSourceInfo& value_source_info(const std::string& name);
+
+/// What decoding must keep for a target layer of `spec`. A gate or a sum with V makes the values a function of the
+/// context, so they are kept themselves.
+BOV_API ValueCacheNeed value_cache_need(const ValueSpec& spec);
 
 /// Names of all sources in registration order.
 BOV_API std::vector<std::string> value_source_names();

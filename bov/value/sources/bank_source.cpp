@@ -31,8 +31,9 @@ class SharedBankSource : public ValueSource {
 
 std::shared_ptr<ValueSource> make(const ValueSpec& spec, const ValueShape& shape) {
   if (spec.shared) return std::make_shared<SharedBankSource>();
-  return std::make_shared<BankSource>(
-      BankOfValuesOptions(shape.vocab_size, shape.n_kv_head, shape.head_dim).dtype(shape.table_dtype));
+  return std::make_shared<BankSource>(BankOfValuesOptions(shape.vocab_size, shape.n_kv_head, shape.head_dim)
+                                          .dtype(shape.table_dtype)
+                                          .device(shape.table_device));
 }
 
 }  // namespace

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "bov/export.h"
+
+namespace bov {
+
+/// Softmax attention of the newest Q positions of each sequence over cached keys and values; scale 1/sqrt(D).
+///
+/// q [B, Q, H, D]; keys and values [B, S, Hkv, D], H a multiple of Hkv. Query i of sequence b sees slot j iff
+/// lengths[b] - Q + i - left <= j <= lengths[b] - Q + i, with Q <= lengths[b] <= S. -> [B, Q, H, D].
+BOV_API torch::Tensor cached_attention(const torch::Tensor& q,
+                                       const torch::Tensor& keys,
+                                       const torch::Tensor& values,
+                                       const std::vector<int64_t>& lengths,
+                                       int64_t left);
+
+}  // namespace bov

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+
+#include "bov/decode/cache_layout.h"
+
+/// What decoding takes in memory with a V cache and without, from options alone (arXiv 2606.02780, Eq. 6 and Figure 5a).
+namespace bov {
+
+/// Bytes for `batch` sequences of `context` tokens each. Caches that decoding allocates are counted as allocated, growth
+/// in blocks included; those of other programs to the position.
+struct BOV_API DecodeMemory {
+  CacheBytes cache;  ///< this model's DecodeState
+  CacheBytes
+      with_values;  ///< the same windows if every layer kept its values: a V cache that respects windows
+  int64_t plain_keys =
+      0;  ///< every layer keeps every position, whatever its window, as the published code does
+  int64_t plain_values = 0;  ///< the same of values
+  int64_t tables = 0;        ///< E_V of all layers, in table dtype: device store
+  int64_t tables_int8 = 0;   ///< the same as int8 rows with a float32 scale each
+  int64_t rows_seen = 0;     ///< rows that a host store keeps on the device, at most: every token another id
+};
+BOV_API DecodeMemory decode_memory(const GPTOptions& options,
+                                   LongWindow long_window,
+                                   int64_t context,
+                                   int64_t batch);
+
+/// Eq. 6, for any target layers, batch and width of values: elements of a V cache that keeps every position that are
+/// saved, less those of the tables, n·W·B·T - tables·W·|V|. (L/3)·d·(T - |V|) for the paper's models.
+BOV_API int64_t saved_elements(const GPTOptions& options, int64_t context, int64_t batch);
+
+/// Figure 5a: the same as a fraction of the whole K and V cache of all layers, which keeps every position.
+BOV_API double saved_fraction(const GPTOptions& options, int64_t context, int64_t batch);
+
+/// From where on the tables take less than the values that they save. Empty: never.
+struct BOV_API BreakEven {
+  std::optional<int64_t> plain_context;     ///< tokens, against a V cache that keeps every position
+  std::optional<int64_t> windowed_context;  ///< tokens, against one that respects windows
+  std::optional<int64_t> windowed_batch;    ///< sequences that fill their windows, against the same
+};
+BOV_API BreakEven break_even(const GPTOptions& options, LongWindow long_window, int64_t batch);
+
+}  // namespace bov

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "bov/decode/cache_layout.h"
+#include "bov/decode/position_cache.h"
+
+namespace bov {
+
+/// What decoding remembers of a batch of sequences, each of its own length: keys of every layer, values only of layers
+/// that need them kept, token ids of the rest. A layer with a window keeps the positions that the window reaches and no
+/// more. Plain data: a Decoder reads it and makes it longer; a copy shares memory, clone() does not.
+class BOV_API DecodeState {
+ public:
+  /// `batch` sequences without a token. Nothing but a few bytes is allocated.
+  DecodeState(CacheLayout layout, int64_t batch, torch::Device device);
+
+  int64_t batch() const { return static_cast<int64_t>(lengths_.size()); }
+  /// Tokens of each sequence.
+  const std::vector<int64_t>& lengths() const { return lengths_; }
+  const CacheLayout& layout() const { return layout_; }
+
+  /// Tokens of one sequence so far, [length] int64.
+  torch::Tensor token_ids(int64_t sequence) const;
+
+  /// Copies of the named sequences, in that order: {0, 0, 0} forks a prompt, {0, 2} drops sequence 1. Throws c10::Error
+  /// naming an index out of range, or if there is none.
+  DecodeState select(const std::vector<int64_t>& sequences) const;
+  DecodeState clone() const;
+  /// All sequences of `states` in one batch. Throws c10::Error unless their layouts are equal.
+  static DecodeState join(const std::vector<DecodeState>& states);
+
+  /// Forgets all but the first `length` tokens of a sequence. A window that has begun to overwrite cannot give positions
+  /// back: once a sequence is longer than the smallest window's limit, only its newest token can be taken back, which
+  /// throws c10::Error naming the lengths otherwise. Fork before going on, where more must be undone.
+  void truncate(int64_t sequence, int64_t length);
+
+  /// Bytes allocated, by part. Equal to cache_bytes(layout, longest length, batch) unless sequences were cut or dropped.
+  CacheBytes bytes() const;
+
+ private:
+  friend class Decoder;
+  template <typename Make>
+  DecodeState with_caches(const Make& make) const;
+  /// Last token of each sequence [B, 1] int64, 0 for an empty one.
+  torch::Tensor last_token_ids() const;
+
+  CacheLayout layout_;
+  torch::Device device_;
+  std::vector<int64_t> lengths_;
+  std::vector<int64_t> longest_;  // that each sequence has been: how far rings have overwritten
+  std::map<CacheKey, PositionCache> caches_;
+};
+
+}  // namespace bov
