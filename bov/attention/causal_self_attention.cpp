@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "bov/attention/rotary_norm.h"
-#include "bov/attention/windowed_attention.h"
+#include "csrc/windowed_attention.h"
 
 namespace bov {
 
@@ -59,7 +59,7 @@ torch::Tensor CausalSelfAttentionImpl::attend(const torch::Tensor& hidden,
                                               const torch::Tensor& values,
                                               const RotaryTables& rotary) {
   return merge(
-      windowed_attention(queries(hidden, rotary), keys(hidden, rotary), values, options_.window_left()));
+      ops::windowed_attention(queries(hidden, rotary), keys(hidden, rotary), values, options_.window_left()));
 }
 
 torch::Tensor CausalSelfAttentionImpl::project(const torch::Tensor& hidden,

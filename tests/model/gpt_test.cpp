@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include "bov/attention/rotary_norm.h"
-#include "bov/attention/windowed_attention.h"
 #include "bov/model/accounting.h"
 #include "bov/model/rms_norm.h"
 #include "bov/model/softcap_cross_entropy.h"
@@ -18,49 +17,6 @@ namespace {
 
 using testing::gradient_error;
 using testing::relative_error;
-
-TEST_CASE("windowed attention equals one masked softmax") {
-  torch::manual_seed(5);
-  for (const int64_t length : {1, 2, 63, 64, 65, 129, 200}) {
-    for (const int64_t left : {0, 1, 63, 64, 65, 128, 199, 500}) {
-      for (const int64_t kv_heads : {1, 2, 4}) {
-        const auto f64 = torch::TensorOptions(torch::kFloat64);
-        const torch::Tensor q = torch::randn({2, length, 4, 6}, f64);
-        const torch::Tensor k = torch::randn({2, length, kv_heads, 6}, f64);
-        const torch::Tensor v = torch::randn({2, length, kv_heads, 6}, f64);
-        INFO("length " << length << " left " << left << " kv heads " << kv_heads);
-        // Softmax sums of at most 200 terms in another order.
-        CHECK(relative_error(windowed_attention(q, k, v, left), reference_windowed_attention(q, k, v, left)) <
-              1e-13);
-      }
-    }
-  }
-}
-
-TEST_CASE("windowed attention has the reference's gradients, also for strided input") {
-  torch::manual_seed(6);
-  const auto f64 = torch::TensorOptions(torch::kFloat64);
-  const torch::Tensor packed = torch::randn({1, 150, 2, 12}, f64);
-  const torch::Tensor upstream = torch::randn({1, 150, 2, 4}, f64);
-  const auto gradient = [&](auto attention) {
-    const torch::Tensor leaf = packed.clone().requires_grad_();
-    const auto parts = leaf.chunk(3, -1);
-    (attention(parts[0], parts[1], parts[2], 40) * upstream).sum().backward();
-    return leaf.grad();
-  };
-  CHECK(relative_error(gradient(windowed_attention), gradient(reference_windowed_attention)) < 1e-13);
-}
-
-TEST_CASE("windowed attention refuses bad shapes by name, and empty input is fine") {
-  const torch::Tensor q = torch::zeros({1, 3, 2, 4});
-  CHECK_THROWS_WITH(windowed_attention(q[0], q, q, 1), Catch::Contains("[B, T, heads, D]"));
-  CHECK_THROWS_WITH(windowed_attention(torch::zeros({1, 3, 3, 4}), q, q, 1),
-                    Catch::Contains("multiple of the number of kv heads (2)"));
-  CHECK_THROWS_WITH(windowed_attention(q, torch::zeros({1, 4, 2, 4}), torch::zeros({1, 4, 2, 4}), 1),
-                    Catch::Contains("differ in B, T or D"));
-  CHECK_THROWS_WITH(windowed_attention(q, q, q, -1), Catch::Contains("left must be 0 or more, got -1"));
-  CHECK(windowed_attention(q.slice(1, 0, 0), q.slice(1, 0, 0), q.slice(1, 0, 0), 1).numel() == 0);
-}
 
 TEST_CASE("rotary tables reach a million positions and the rotation keeps lengths") {
   const torch::Tensor positions = torch::tensor({0, 1, 20481, 1000000}, torch::kInt64);

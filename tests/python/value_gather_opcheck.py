@@ -1,17 +1,6 @@
-"""Checks bov::value_gather from Python: torch.library.opcheck and gradcheck.
+"""Checks bov::value_gather from Python; see operator_library.py."""
 
-usage: value_gather_opcheck.py PATH_TO_libbov_ops.so LIBTORCH_FOLDER
-Exits with status 77 and a reason where torch cannot be imported, or is not the LibTorch that the library is linked to.
-"""
-
-import pathlib
-import sys
-
-try:
-    import torch
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+from operator_library import check, load, torch
 
 
 def samples():
@@ -28,21 +17,5 @@ def samples():
     yield torch.randn(7, 5, requires_grad=True), ids, None, torch.float16
 
 
-def main():
-    library, libtorch = sys.argv[1:]
-    if pathlib.Path(torch.__file__).parent.resolve() != pathlib.Path(libtorch).resolve():
-        print(f"skipped: Python's torch is {torch.__file__}, but the library is linked to {libtorch}")
-        sys.exit(77)
-    torch.manual_seed(0)
-    torch.ops.load_library(library)
-    op = torch.ops.bov.value_gather
-    for arguments in samples():
-        torch.library.opcheck(op.default, arguments)
-        leaves = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
-        if all(leaf.dtype == torch.float64 for leaf in leaves):
-            torch.autograd.gradcheck(op, arguments)
-    print("value_gather: opcheck and gradcheck passed")
-
-
 if __name__ == "__main__":
-    main()
+    check(load().value_gather, samples())
