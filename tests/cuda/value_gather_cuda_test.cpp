@@ -1,0 +1,112 @@
+#include <ATen/ATen.h>
+#include <torch/autograd.h>
+
+#include <string>
+#include <vector>
+
+#include "csrc/reference/value_gather_reference.h"
+#include "csrc/value_gather.h"
+#include "support/catch.h"
+#include "support/cuda.h"
+#include "support/tensor_compare.h"
+
+namespace {
+
+using bov::ops::value_gather;
+using bov::testing::bitwise_equal;
+using bov::testing::relative_error;
+using bov::testing::unit_roundoff;
+using Catch::Matchers::Contains;
+namespace reference = bov::ops::reference;
+
+const std::vector<at::ScalarType> kDtypes = {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf};
+
+/// Ids as in text: every third one is the same frequent token.
+at::Tensor text_like_ids(int64_t count, int64_t rows) {
+  return at::randint(rows, {count}, at::kLong).masked_fill(at::rand({count}) < 0.33, rows / 2);
+}
+
+/// The result and the gradients of table and scale, of any implementation.
+template <typename Gather>
+std::vector<at::Tensor> evaluate(const Gather& gather,
+                                 const at::Tensor& table,
+                                 const at::Tensor& ids,
+                                 const at::Tensor& scale,
+                                 const at::Tensor& upstream) {
+  const at::Tensor table_leaf = table.detach().requires_grad_(true);
+  const at::Tensor scale_leaf = scale.detach().requires_grad_(true);
+  const at::Tensor out = gather(table_leaf, ids, scale_leaf, upstream.scalar_type());
+  const auto gradients = torch::autograd::grad({out}, {table_leaf, scale_leaf}, {upstream});
+  return {out, gradients[0], gradients[1]};
+}
+
+}  // namespace
+
+TEST_CASE("value_gather on CUDA equals the reference, and its gradients are as exact as on the CPU",
+          "[small]") {
+  BOV_NEEDS_CUDA();
+  at::manual_seed(1);
+  for (const auto table_dtype : kDtypes) {
+    for (const auto out_dtype : kDtypes) {
+      for (const int64_t width : {1, 7, 64, 130}) {
+        INFO(table_dtype << " -> " << out_dtype << ", width " << width);
+        const at::Tensor table = at::randn({41, width}, at::kDouble).to(table_dtype);
+        const at::Tensor ids = text_like_ids(700, 41);
+        const at::Tensor scale = at::full({}, 1.25, at::kFloat);
+        const at::Tensor upstream = at::randn({700, width}, at::kDouble).to(out_dtype);
+        const auto actual = evaluate(value_gather, table.cuda(), ids.cuda(), scale.cuda(), upstream.cuda());
+        CHECK(bitwise_equal(actual[0], reference::value_gather(table, ids, scale, out_dtype)));
+        const auto expected = evaluate(reference::value_gather, table.to(at::kDouble), ids,
+                                       scale.to(at::kDouble), upstream.to(at::kDouble));
+        // The bounds of the CPU's test: sums of some 300 terms in the compute precision, then one rounding.
+        const bool in_double = table_dtype == at::kDouble || out_dtype == at::kDouble;
+        const double sum_error = 20 * unit_roundoff(in_double ? at::kDouble : at::kFloat);
+        CHECK(relative_error(actual[1], expected[1]) < sum_error + unit_roundoff(table_dtype));
+        CHECK(relative_error(actual[2], expected[2]) < 200 * unit_roundoff(at::kFloat));
+      }
+    }
+  }
+}
+
+TEST_CASE("value_gather on CUDA gives the same bits twice at the size of a training step") {
+  BOV_NEEDS_CUDA();
+  at::manual_seed(2);
+  const at::Tensor table = at::randn({32768, 768}, at::kFloat).to(at::kBFloat16).cuda();
+  const at::Tensor ids = text_like_ids(32768, 32768).cuda();
+  const at::Tensor scale = at::ones({}, at::kFloat).cuda();
+  const at::Tensor upstream = at::randn({32768, 768}, at::kFloat).to(at::kBFloat16).cuda();
+  const auto first = evaluate(value_gather, table, ids, scale, upstream);
+  const auto second = evaluate(value_gather, table, ids, scale, upstream);
+  for (size_t i = 0; i < first.size(); ++i) {
+    CHECK(bitwise_equal(first[i], second[i]));
+  }
+}
+
+TEST_CASE("value_gather on CUDA accepts strided tables, int32 ids and empty ones", "[small]") {
+  BOV_NEEDS_CUDA();
+  at::manual_seed(3);
+  const at::Tensor table = at::randn({9, 8}, at::kFloat);
+  const at::Tensor ids = text_like_ids(30, 8);
+  for (const at::Tensor& view : {table.slice(1, 1, 7), table.t()}) {
+    const at::Tensor on_device = table.cuda();
+    const at::Tensor device_view = view.size(0) == 9 ? on_device.slice(1, 1, 7) : on_device.t();
+    CHECK(bitwise_equal(value_gather(device_view, ids.to(at::kInt).cuda()),
+                        reference::value_gather(view, ids)));
+  }
+  CHECK(value_gather(table.cuda(), ids.slice(0, 0, 0).cuda()).sizes() == at::IntArrayRef({0, 8}));
+}
+
+TEST_CASE("value_gather on CUDA makes NaN of an id outside the table and names it at the next call",
+          "[small]") {
+  BOV_NEEDS_CUDA();
+  const at::Tensor table = at::ones({5, 3}).cuda();
+  for (const int64_t bad : {int64_t{5}, int64_t{-1}, int64_t{1} << 40}) {
+    const at::Tensor out = value_gather(table, at::tensor({int64_t{1}, bad}, at::kLong).cuda()).cpu();
+    CHECK(at::equal(out[0], at::ones({3})));
+    CHECK(out[1].isnan().all().item<bool>());
+    CHECK_THROWS_WITH(value_gather(table, at::zeros({1}, at::kLong).cuda()),
+                      Contains("found id " + std::to_string(bad) + " outside its table of 5 rows"));
+  }
+  CHECK_THROWS_WITH(value_gather(table, at::zeros({1}, at::kLong)),
+                    Contains("ids are on cpu but table is on cuda"));
+}
