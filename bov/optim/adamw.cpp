@@ -1,6 +1,5 @@
 #include "bov/optim/adamw.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -36,7 +35,7 @@ at::Tensor with_strides_of(const at::Tensor& parameter, const at::Tensor& gradie
   return at::empty_like(parameter).copy_(gradient);
 }
 
-void update(Batch& batch, int64_t step, const AdamWOptions& options) {
+void update_batch(Batch& batch, int64_t step, const AdamWOptions& options) {
   // The kernel takes the step count as a float32 tensor on the parameter's device, exact up to 2^24 steps.
   const auto count = at::full({}, static_cast<double>(step), batch.parameters[0].options().dtype(at::kFloat));
   const std::vector<at::Tensor> counts(batch.parameters.size(), count);
@@ -50,51 +49,36 @@ void update(Batch& batch, int64_t step, const AdamWOptions& options) {
 }  // namespace
 
 AdamW::AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions defaults)
-    : Optimizer(groups, std::make_unique<AdamWOptions>(std::move(defaults))) {
+    : StatefulOptimizer(groups, std::make_unique<AdamWOptions>(std::move(defaults))) {
   validate(static_cast<const AdamWOptions&>(*defaults_));
   for (const auto& group : param_groups_) validate(static_cast<const AdamWOptions&>(group.options()));
 }
 
-AdamWParamState& AdamW::state_of(const torch::Tensor& parameter) {
-  auto& slot = state_[parameter.unsafeGetTensorImpl()];
-  if (!slot) {
-    TORCH_CHECK(parameter.is_floating_point() && parameter.is_non_overlapping_and_dense(),
-                "AdamW: a parameter must be a dense floating tensor, got ", parameter.toString(),
-                " of sizes ", parameter.sizes(), " and strides ", parameter.strides());
-    const auto values = parameter.detach();
-    auto fresh = std::make_unique<AdamWParamState>();
-    fresh->exp_avg(at::zeros_like(values)).exp_avg_sq(at::zeros_like(values));
-    slot = std::move(fresh);
-  }
-  return static_cast<AdamWParamState&>(*slot);
+AdamWParamState AdamW::initial_state(const torch::Tensor& parameter) const {
+  TORCH_CHECK(parameter.is_floating_point() && parameter.is_non_overlapping_and_dense(),
+              "AdamW: a parameter must be a dense floating tensor, got ", parameter.toString(), " of sizes ",
+              parameter.sizes(), " and strides ", parameter.strides());
+  const auto values = parameter.detach();
+  return AdamWParamState().exp_avg(at::zeros_like(values)).exp_avg_sq(at::zeros_like(values));
 }
 
-torch::Tensor AdamW::step(LossClosure closure) {
-  const at::NoGradGuard no_grad;
-  torch::Tensor loss;
-  if (closure) {
-    const at::AutoGradMode with_grad(true);
-    loss = closure();
+void AdamW::update(torch::optim::OptimizerParamGroup& group) {
+  std::map<BatchKey, Batch> batches;
+  for (const auto& parameter : group.params()) {
+    const auto& gradient = parameter.grad();
+    if (!gradient.defined() || parameter.numel() == 0) continue;
+    auto& state = state_of(parameter);
+    state.step(state.step() + 1);
+    const auto device = parameter.device();
+    auto& batch = batches[{device.type(), device.index(), parameter.scalar_type(), state.step()}];
+    batch.parameters.push_back(parameter);
+    batch.gradients.push_back(with_strides_of(parameter, gradient));
+    batch.exp_avgs.push_back(state.exp_avg());
+    batch.exp_avg_sqs.push_back(state.exp_avg_sq());
   }
-  for (auto& group : param_groups_) {
-    std::map<BatchKey, Batch> batches;
-    for (const auto& parameter : group.params()) {
-      const auto& gradient = parameter.grad();
-      if (!gradient.defined() || parameter.numel() == 0) continue;
-      auto& state = state_of(parameter);
-      state.step(state.step() + 1);
-      const auto device = parameter.device();
-      auto& batch = batches[{device.type(), device.index(), parameter.scalar_type(), state.step()}];
-      batch.parameters.push_back(parameter);
-      batch.gradients.push_back(with_strides_of(parameter, gradient));
-      batch.exp_avgs.push_back(state.exp_avg());
-      batch.exp_avg_sqs.push_back(state.exp_avg_sq());
-    }
-    for (auto& [key, batch] : batches) {
-      update(batch, std::get<int64_t>(key), static_cast<const AdamWOptions&>(group.options()));
-    }
+  for (auto& [key, batch] : batches) {
+    update_batch(batch, std::get<int64_t>(key), static_cast<const AdamWOptions&>(group.options()));
   }
-  return loss;
 }
 
 void AdamWOptions::serialize(torch::serialize::OutputArchive& archive) const {
@@ -121,14 +105,6 @@ void AdamWParamState::serialize(torch::serialize::InputArchive& archive) {
   _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(int64_t, step);
   _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(torch::Tensor, exp_avg);
   _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(torch::Tensor, exp_avg_sq);
-}
-
-void AdamW::save(torch::serialize::OutputArchive& archive) const {
-  torch::optim::serialize<AdamWParamState, AdamWOptions>(archive, *this);
-}
-
-void AdamW::load(torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<AdamWParamState, AdamWOptions>(archive, *this);
 }
 
 }  // namespace bov

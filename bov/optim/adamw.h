@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bov/export.h"
+#include "bov/optim/stateful_optimizer.h"
 
 namespace bov {
 
@@ -54,21 +55,15 @@ struct BOV_API AdamWParamState : public torch::optim::OptimizerCloneableParamSta
 ///
 /// Parameters without a gradient are skipped. Throws c10::Error for options out of range and for sparse
 /// gradients.
-class BOV_API AdamW : public torch::optim::Optimizer {
+class BOV_API AdamW : public StatefulOptimizer<AdamWParamState, AdamWOptions> {
  public:
   explicit AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions defaults = {});
   explicit AdamW(std::vector<torch::Tensor> parameters, AdamWOptions defaults = {})
       : AdamW({torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 
-  /// One update. A closure is run first, with gradients enabled; its loss is returned.
-  torch::Tensor step(LossClosure closure = nullptr) override;
-
-  /// The live state of a parameter of this optimizer, made of zeros if the parameter has not been stepped
-  /// yet.
-  AdamWParamState& state_of(const torch::Tensor& parameter);
-
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
+ private:
+  void update(torch::optim::OptimizerParamGroup& group) override;
+  AdamWParamState initial_state(const torch::Tensor& parameter) const override;
 };
 
 }  // namespace bov

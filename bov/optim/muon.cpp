@@ -1,7 +1,6 @@
 #include "bov/optim/muon.h"
 
 #include <ATen/OpMathType.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/baddbmm.h>
@@ -96,7 +95,7 @@ void apply_update(Batch& batch, at::Tensor update, double lr, double weight_deca
   at::_foreach_sub_(batch.parameters, update.unbind(0), lr);
 }
 
-void update(Batch& batch, const MuonOptions& options) {
+void update_batch(Batch& batch, const MuonOptions& options) {
   const auto& first = batch.parameters[0];
   const double shape_factor = std::sqrt(std::max(1.0, static_cast<double>(first.size(0)) / first.size(1)));
   auto direction = nesterov_direction(batch, options.momentum());
@@ -133,7 +132,7 @@ torch::Tensor polar_express(const torch::Tensor& matrices) {
 }
 
 Muon::Muon(const std::vector<torch::optim::OptimizerParamGroup>& groups, MuonOptions defaults)
-    : Optimizer(groups, std::make_unique<MuonOptions>(std::move(defaults))) {
+    : StatefulOptimizer(groups, std::make_unique<MuonOptions>(std::move(defaults))) {
   validate(static_cast<const MuonOptions&>(*defaults_));
   for (const auto& group : param_groups_) {
     validate(static_cast<const MuonOptions&>(group.options()));
@@ -146,46 +145,32 @@ Muon::Muon(const std::vector<torch::optim::OptimizerParamGroup>& groups, MuonOpt
   }
 }
 
-MuonParamState& Muon::state_of(const torch::Tensor& parameter) {
-  auto& slot = state_[parameter.unsafeGetTensorImpl()];
-  if (!slot) {
-    const int64_t rows = parameter.size(0), columns = parameter.size(1);
-    const auto values = parameter.detach();
-    auto fresh = std::make_unique<MuonParamState>();
-    fresh->momentum_buffer(at::zeros_like(values));
-    fresh->second_moment(rows >= columns ? at::zeros({rows, 1}, values.options())
-                                         : at::zeros({1, columns}, values.options()));
-    slot = std::move(fresh);
-  }
-  return static_cast<MuonParamState&>(*slot);
+MuonParamState Muon::initial_state(const torch::Tensor& parameter) const {
+  const int64_t rows = parameter.size(0), columns = parameter.size(1);
+  const auto values = parameter.detach();
+  return MuonParamState()
+      .momentum_buffer(at::zeros_like(values))
+      .second_moment(rows >= columns ? at::zeros({rows, 1}, values.options())
+                                     : at::zeros({1, columns}, values.options()));
 }
 
-torch::Tensor Muon::step(LossClosure closure) {
-  const at::NoGradGuard no_grad;
-  torch::Tensor loss;
-  if (closure) {
-    const at::AutoGradMode with_grad(true);
-    loss = closure();
+void Muon::update(torch::optim::OptimizerParamGroup& group) {
+  std::map<BatchKey, Batch> batches;
+  for (const auto& parameter : group.params()) {
+    const auto& gradient = parameter.grad();
+    if (!gradient.defined() || parameter.numel() == 0) continue;
+    TORCH_CHECK(gradient.layout() == at::kStrided, "Muon: gradients must be dense, got layout ",
+                gradient.layout());
+    auto& state = state_of(parameter);
+    const auto device = parameter.device();
+    auto& batch = batches[{parameter.size(0), parameter.size(1), parameter.scalar_type(), device.type(),
+                           device.index()}];
+    batch.parameters.push_back(parameter);
+    batch.gradients.push_back(gradient);
+    batch.momentum_buffers.push_back(state.momentum_buffer());
+    batch.second_moments.push_back(state.second_moment());
   }
-  for (auto& group : param_groups_) {
-    std::map<BatchKey, Batch> batches;
-    for (const auto& parameter : group.params()) {
-      const auto& gradient = parameter.grad();
-      if (!gradient.defined() || parameter.numel() == 0) continue;
-      TORCH_CHECK(gradient.layout() == at::kStrided, "Muon: gradients must be dense, got layout ",
-                  gradient.layout());
-      auto& state = state_of(parameter);
-      const auto device = parameter.device();
-      auto& batch = batches[{parameter.size(0), parameter.size(1), parameter.scalar_type(), device.type(),
-                             device.index()}];
-      batch.parameters.push_back(parameter);
-      batch.gradients.push_back(gradient);
-      batch.momentum_buffers.push_back(state.momentum_buffer());
-      batch.second_moments.push_back(state.second_moment());
-    }
-    for (auto& [key, batch] : batches) update(batch, static_cast<const MuonOptions&>(group.options()));
-  }
-  return loss;
+  for (auto& [key, batch] : batches) update_batch(batch, static_cast<const MuonOptions&>(group.options()));
 }
 
 void MuonOptions::serialize(torch::serialize::OutputArchive& archive) const {
@@ -212,14 +197,6 @@ void MuonParamState::serialize(torch::serialize::OutputArchive& archive) const {
 void MuonParamState::serialize(torch::serialize::InputArchive& archive) {
   _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(torch::Tensor, momentum_buffer);
   _TORCH_OPTIM_DESERIALIZE_TORCH_ARG(torch::Tensor, second_moment);
-}
-
-void Muon::save(torch::serialize::OutputArchive& archive) const {
-  torch::optim::serialize<MuonParamState, MuonOptions>(archive, *this);
-}
-
-void Muon::load(torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<MuonParamState, MuonOptions>(archive, *this);
 }
 
 }  // namespace bov

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bov/export.h"
+#include "bov/optim/stateful_optimizer.h"
 
 namespace bov {
 
@@ -52,21 +53,15 @@ struct BOV_API MuonParamState : public torch::optim::OptimizerCloneableParamStat
 /// Parameters without a gradient are skipped. Throws c10::Error for options out of range and for parameters
 /// that are not float32 or float64 matrices: give embeddings, heads, vectors and half-precision tables to
 /// AdamW.
-class BOV_API Muon : public torch::optim::Optimizer {
+class BOV_API Muon : public StatefulOptimizer<MuonParamState, MuonOptions> {
  public:
   explicit Muon(const std::vector<torch::optim::OptimizerParamGroup>& groups, MuonOptions defaults = {});
   explicit Muon(std::vector<torch::Tensor> matrices, MuonOptions defaults = {})
       : Muon({torch::optim::OptimizerParamGroup(std::move(matrices))}, std::move(defaults)) {}
 
-  /// One update. A closure is run first, with gradients enabled; its loss is returned.
-  torch::Tensor step(LossClosure closure = nullptr) override;
-
-  /// The live state of a parameter of this optimizer, made of zeros if the parameter has not been stepped
-  /// yet.
-  MuonParamState& state_of(const torch::Tensor& parameter);
-
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
+ private:
+  void update(torch::optim::OptimizerParamGroup& group) override;
+  MuonParamState initial_state(const torch::Tensor& parameter) const override;
 };
 
 /// Nearly orthogonal factor of each matrix: [K, rows, columns] of any floating dtype -> the same shape and

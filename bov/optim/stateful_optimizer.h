@@ -1,0 +1,53 @@
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+#include <torch/optim/optimizer.h>
+#include <torch/optim/serialize.h>
+
+#include <memory>
+#include <utility>
+
+#include "bov/export.h"
+
+namespace bov {
+
+/// What the optimizers share beyond torch::optim::Optimizer: the closure, and a state for each parameter that is made at
+/// its first use and saved with the options.
+template <typename ParamState, typename Options>
+class BOV_API StatefulOptimizer : public torch::optim::Optimizer {
+ public:
+  using Optimizer::Optimizer;
+
+  /// One update. A closure is run first, with gradients enabled; its loss is returned.
+  torch::Tensor step(LossClosure closure = nullptr) override {
+    const at::NoGradGuard no_grad;
+    torch::Tensor loss;
+    if (closure) {
+      const at::AutoGradMode with_grad(true);
+      loss = closure();
+    }
+    for (auto& group : param_groups_) update(group);
+    return loss;
+  }
+
+  /// The live state of a parameter of this optimizer, made of zeros if the parameter has not been stepped yet.
+  ParamState& state_of(const torch::Tensor& parameter) {
+    auto& slot = state_[parameter.unsafeGetTensorImpl()];
+    if (!slot) slot = std::make_unique<ParamState>(initial_state(parameter));
+    return static_cast<ParamState&>(*slot);
+  }
+
+  void save(torch::serialize::OutputArchive& archive) const override {
+    torch::optim::serialize<ParamState, Options>(archive, *this);
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    torch::optim::serialize<ParamState, Options>(archive, *this);
+  }
+
+ protected:
+  /// Updates the parameters of a group that have a gradient; gradients are off.
+  virtual void update(torch::optim::OptimizerParamGroup& group) = 0;
+  virtual ParamState initial_state(const torch::Tensor& parameter) const = 0;
+};
+
+}  // namespace bov
