@@ -9,7 +9,29 @@
 namespace bov {
 namespace {
 
-constexpr int64_t kGrainElements = 32768;
+/// Runs Loop over all rows of x and returns what it makes of them.
+template <typename Loop>
+torch::Tensor run(const torch::Tensor& x,
+                  const torch::Tensor& upstream,
+                  const torch::Tensor& cos,
+                  const torch::Tensor& sin,
+                  double scale) {
+  torch::Tensor out = torch::empty_like(x);
+  const int64_t width = x.size(3);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rotary_rms_norm", [&] {
+    const row_norm::RotatedRows<scalar_t> rows{
+        {x.const_data_ptr<scalar_t>(), upstream.defined() ? upstream.const_data_ptr<scalar_t>() : nullptr,
+         out.mutable_data_ptr<scalar_t>(), width, static_cast<scalar_t>(kRmsNormEpsilon)},
+        cos.const_data_ptr<scalar_t>(),
+        sin.const_data_ptr<scalar_t>(),
+        x.size(1),
+        x.size(2),
+        static_cast<scalar_t>(scale)};
+    at::parallel_for(0, x.numel() / width, row_norm::rows_per_task(width),
+                     [&](int64_t begin, int64_t end) { ops::cpu::run_widest<Loop>(rows, begin, end); });
+  });
+  return out;
+}
 
 class RotaryRmsNorm : public torch::autograd::Function<RotaryRmsNorm> {
  public:
@@ -21,48 +43,17 @@ class RotaryRmsNorm : public torch::autograd::Function<RotaryRmsNorm> {
     const torch::Tensor x = input.contiguous();
     context->save_for_backward({x, cos, sin});
     context->saved_data["scale"] = scale;
-    torch::Tensor y = torch::empty_like(x);
-    run<row_norm::RotaryForward>(x, cos, sin, scale, y, [](auto) { return std::tuple<>(); });
-    return y;
+    return run<row_norm::RotaryForward>(x, {}, cos, sin, scale);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const torch::Tensor upstream = gradients[0].contiguous();
-    torch::Tensor result = torch::empty_like(saved[0]);
-    run<row_norm::RotaryBackward>(
-        saved[0], saved[1], saved[2], context->saved_data["scale"].toDouble(), result,
-        [&](auto zero) { return std::tuple(upstream.const_data_ptr<decltype(zero)>()); });
-    return {result, {}, {}, {}};
-  }
-
- private:
-  /// Runs Loop over all rows; `more` gives the pointers that stand between the tables and the output.
-  template <typename Loop, typename More>
-  static void run(const torch::Tensor& x,
-                  const torch::Tensor& cos,
-                  const torch::Tensor& sin,
-                  double scale,
-                  torch::Tensor& output,
-                  const More& more) {
-    const int64_t positions = x.size(1), heads = x.size(2), width = x.size(3);
-    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rotary_rms_norm", [&] {
-      const scalar_t* in = x.const_data_ptr<scalar_t>();
-      const scalar_t* c = cos.const_data_ptr<scalar_t>();
-      const scalar_t* s = sin.const_data_ptr<scalar_t>();
-      scalar_t* out = output.mutable_data_ptr<scalar_t>();
-      at::parallel_for(0, x.numel() / width, std::max<int64_t>(1, kGrainElements / width),
-                       [&](int64_t begin, int64_t end) {
-                         std::apply(
-                             [&](auto... pointers) {
-                               ops::cpu::run_widest<Loop>(in, c, s, pointers..., out, begin, end, heads,
-                                                          positions, width, static_cast<scalar_t>(scale),
-                                                          static_cast<scalar_t>(kRmsNormEpsilon));
-                             },
-                             more(scalar_t()));
-                       });
-    });
+    const double scale = context->saved_data["scale"].toDouble();
+    return {run<row_norm::RotaryBackward>(saved[0], gradients[0].contiguous(), saved[1], saved[2], scale),
+            {},
+            {},
+            {}};
   }
 };
 

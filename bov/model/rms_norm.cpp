@@ -9,9 +9,19 @@
 namespace bov {
 namespace {
 
-/// Rows that are worth a thread of their own.
-int64_t grain(int64_t width) {
-  return std::max<int64_t>(1, 32768 / width);
+/// Runs Loop over all rows of x and returns what it makes of them.
+template <typename Loop>
+torch::Tensor run(const torch::Tensor& x, const torch::Tensor& upstream) {
+  torch::Tensor out = torch::empty_like(x);
+  const int64_t width = x.size(-1);
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
+    const row_norm::Rows<scalar_t> rows{
+        x.const_data_ptr<scalar_t>(), upstream.defined() ? upstream.const_data_ptr<scalar_t>() : nullptr,
+        out.mutable_data_ptr<scalar_t>(), width, static_cast<scalar_t>(kRmsNormEpsilon)};
+    at::parallel_for(0, x.numel() / width, row_norm::rows_per_task(width),
+                     [&](int64_t begin, int64_t end) { ops::cpu::run_widest<Loop>(rows, begin, end); });
+  });
+  return out;
 }
 
 /// One pass over x in each direction, for the CPU: composed of ATen's operations the norm takes ten.
@@ -20,35 +30,12 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input) {
     const torch::Tensor x = input.contiguous();
     context->save_for_backward({x});
-    torch::Tensor y = torch::empty_like(x);
-    const int64_t width = x.size(-1);
-    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
-      const scalar_t* in = x.const_data_ptr<scalar_t>();
-      scalar_t* out = y.mutable_data_ptr<scalar_t>();
-      at::parallel_for(0, x.numel() / width, grain(width), [&](int64_t begin, int64_t end) {
-        ops::cpu::run_widest<row_norm::Forward>(in, out, begin, end, width,
-                                                static_cast<scalar_t>(kRmsNormEpsilon));
-      });
-    });
-    return y;
+    return run<row_norm::Forward>(x, {});
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    const torch::Tensor x = context->get_saved_variables()[0];
-    const torch::Tensor upstream = gradients[0].contiguous();
-    torch::Tensor result = torch::empty_like(x);
-    const int64_t width = x.size(-1);
-    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm_backward", [&] {
-      const scalar_t* in = x.const_data_ptr<scalar_t>();
-      const scalar_t* dy = upstream.const_data_ptr<scalar_t>();
-      scalar_t* dx = result.mutable_data_ptr<scalar_t>();
-      at::parallel_for(0, x.numel() / width, grain(width), [&](int64_t begin, int64_t end) {
-        ops::cpu::run_widest<row_norm::Backward>(in, dy, dx, begin, end, width,
-                                                 static_cast<scalar_t>(kRmsNormEpsilon));
-      });
-    });
-    return {result};
+    return {run<row_norm::Backward>(context->get_saved_variables()[0], gradients[0].contiguous())};
   }
 };
 

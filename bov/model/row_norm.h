@@ -1,11 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "csrc/cpu/row_math.h"
 
-/// Loops over rows for norms on the CPU, for run_widest: each runs over rows [begin, end) of contiguous matrices.
+/// Loops over rows for norms on the CPU, for run_widest: each runs over rows [begin, end).
 namespace bov::row_norm {
 
 /// Σ a·b in 16 running sums, so that the loop is vector code and the order depends on the width alone.
@@ -28,15 +29,44 @@ BOV_ALWAYS_INLINE T inverse_rms(const T* x, int64_t width, T epsilon) {
   return T(1) / std::sqrt(inner_product(x, x, width) / static_cast<T>(width) + epsilon);
 }
 
+/// Rows that are worth a thread of their own.
+inline int64_t rows_per_task(int64_t width) {
+  return std::max<int64_t>(1, 32768 / width);
+}
+
+/// Contiguous rows and what is done with them.
+template <typename T>
+struct Rows {
+  const T* x;
+  const T* upstream;  ///< gradient of the result; null in a forward pass
+  T* out;             ///< the result, or the gradient of x
+  int64_t width;
+  T epsilon;
+};
+
+/// Rows [B, T, H] of heads, rotated by the angles of their position.
+template <typename T>
+struct RotatedRows : Rows<T> {
+  const T* cos;  ///< [T, D/2], as sin
+  const T* sin;
+  int64_t positions, heads;
+  T scale;
+
+  BOV_ALWAYS_INLINE int64_t first_angle(int64_t row) const {
+    return row / heads % positions * (this->width / 2);
+  }
+};
+
 /// y = x·r with r = 1/rms(x).
 struct Forward {
   template <typename T>
-  static BOV_ALWAYS_INLINE void run(const T* x, T* y, int64_t begin, int64_t end, int64_t width, T epsilon) {
+  static BOV_ALWAYS_INLINE void run(const Rows<T>& rows, int64_t begin, int64_t end) {
+    const int64_t width = rows.width;
     for (int64_t row = begin; row < end; ++row) {
-      const T* in = x + row * width;
-      T* out = y + row * width;
-      const T r = inverse_rms(in, width, epsilon);
-      for (int64_t i = 0; i < width; ++i) out[i] = in[i] * r;
+      const T* x = rows.x + row * width;
+      T* y = rows.out + row * width;
+      const T r = inverse_rms(x, width, rows.epsilon);
+      for (int64_t i = 0; i < width; ++i) y[i] = x[i] * r;
     }
   }
 };
@@ -44,15 +74,15 @@ struct Forward {
 /// dx = r·(dy - x·r²·mean(dy·x)).
 struct Backward {
   template <typename T>
-  static BOV_ALWAYS_INLINE void run(
-      const T* x, const T* dy, T* dx, int64_t begin, int64_t end, int64_t width, T epsilon) {
+  static BOV_ALWAYS_INLINE void run(const Rows<T>& rows, int64_t begin, int64_t end) {
+    const int64_t width = rows.width;
     for (int64_t row = begin; row < end; ++row) {
-      const T* in = x + row * width;
-      const T* upstream = dy + row * width;
-      T* out = dx + row * width;
-      const T r = inverse_rms(in, width, epsilon);
-      const T along = r * r * inner_product(in, upstream, width) / static_cast<T>(width);
-      for (int64_t i = 0; i < width; ++i) out[i] = r * (upstream[i] - along * in[i]);
+      const T* x = rows.x + row * width;
+      const T* dy = rows.upstream + row * width;
+      T* dx = rows.out + row * width;
+      const T r = inverse_rms(x, width, rows.epsilon);
+      const T along = r * r * inner_product(x, dy, width) / static_cast<T>(width);
+      for (int64_t i = 0; i < width; ++i) dx[i] = r * (dy[i] - along * x[i]);
     }
   }
 };
@@ -60,27 +90,18 @@ struct Backward {
 /// y = s·r·R(x): R rotates halves by the angles of the row's position; a rotation leaves the norm as it is.
 struct RotaryForward {
   template <typename T>
-  static BOV_ALWAYS_INLINE void run(const T* x,
-                                    const T* cos,
-                                    const T* sin,
-                                    T* y,
-                                    int64_t begin,
-                                    int64_t end,
-                                    int64_t heads,
-                                    int64_t positions,
-                                    int64_t width,
-                                    T scale,
-                                    T epsilon) {
-    const int64_t half = width / 2;
+  static BOV_ALWAYS_INLINE void run(const RotatedRows<T>& rows, int64_t begin, int64_t end) {
+    const int64_t width = rows.width, half = width / 2;
     for (int64_t row = begin; row < end; ++row) {
-      const T* in = x + row * width;
-      T* out = y + row * width;
-      const int64_t angles = row / heads % positions * half;
-      const T r = scale * inverse_rms(in, width, epsilon);
+      const T* x = rows.x + row * width;
+      T* y = rows.out + row * width;
+      const T* cos = rows.cos + rows.first_angle(row);
+      const T* sin = rows.sin + rows.first_angle(row);
+      const T r = rows.scale * inverse_rms(x, width, rows.epsilon);
       for (int64_t i = 0; i < half; ++i) {
-        const T c = cos[angles + i] * r, s = sin[angles + i] * r;
-        out[i] = in[i] * c + in[half + i] * s;
-        out[half + i] = in[half + i] * c - in[i] * s;
+        const T c = cos[i] * r, s = sin[i] * r;
+        y[i] = x[i] * c + x[half + i] * s;
+        y[half + i] = x[half + i] * c - x[i] * s;
       }
     }
   }
@@ -89,32 +110,23 @@ struct RotaryForward {
 /// dx of RotaryForward: the upstream gradient is rotated back, then goes through the norm.
 struct RotaryBackward {
   template <typename T>
-  static BOV_ALWAYS_INLINE void run(const T* x,
-                                    const T* cos,
-                                    const T* sin,
-                                    const T* dy,
-                                    T* dx,
-                                    int64_t begin,
-                                    int64_t end,
-                                    int64_t heads,
-                                    int64_t positions,
-                                    int64_t width,
-                                    T scale,
-                                    T epsilon) {
-    const int64_t half = width / 2;
+  static BOV_ALWAYS_INLINE void run(const RotatedRows<T>& rows, int64_t begin, int64_t end) {
+    const int64_t width = rows.width, half = width / 2;
     for (int64_t row = begin; row < end; ++row) {
-      const T* in = x + row * width;
-      const T* upstream = dy + row * width;
-      T* out = dx + row * width;
-      const int64_t angles = row / heads % positions * half;
-      const T r = inverse_rms(in, width, epsilon);
+      const T* x = rows.x + row * width;
+      const T* dy = rows.upstream + row * width;
+      T* dx = rows.out + row * width;
+      const T* cos = rows.cos + rows.first_angle(row);
+      const T* sin = rows.sin + rows.first_angle(row);
+      const T r = inverse_rms(x, width, rows.epsilon);
       for (int64_t i = 0; i < half; ++i) {
-        const T c = cos[angles + i], s = sin[angles + i];
-        out[i] = upstream[i] * c - upstream[half + i] * s;
-        out[half + i] = upstream[half + i] * c + upstream[i] * s;
+        const T c = cos[i], s = sin[i];
+        dx[i] = dy[i] * c - dy[half + i] * s;
+        dx[half + i] = dy[half + i] * c + dy[i] * s;
       }
-      const T along = r * r * inner_product(in, out, width) / static_cast<T>(width);
-      for (int64_t i = 0; i < width; ++i) out[i] = scale * r * (out[i] - along * in[i]);
+      const T along = r * r * inner_product(x, dx, width) / static_cast<T>(width);
+      const T factor = rows.scale * r;
+      for (int64_t i = 0; i < width; ++i) dx[i] = factor * (dx[i] - along * x[i]);
     }
   }
 };
