@@ -56,7 +56,7 @@ void add_commands(CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bov::experiments::prepare_process(argv);
+  bov::experiments::keep_freed_memory();
   // A closed pipe must not end a training run; finish() tells it from a full disk.
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Bank of Values: train, compare and inspect sources of attention's value vectors", "bov");

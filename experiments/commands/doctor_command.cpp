@@ -18,7 +18,7 @@ struct DoctorArguments {
 };
 
 void doctor(const DoctorArguments& arguments) {
-  prepare_computation(arguments.threads);
+  set_threads(arguments.threads);
   const DoctorFacts facts = collect_facts(!arguments.no_measurements);
   std::cout << (arguments.json ? diagnosis_to_json(facts).dump(2) + '\n' : diagnosis_to_text(facts));
 }
