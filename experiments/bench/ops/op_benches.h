@@ -11,6 +11,7 @@ namespace bov::experiments {
 
 std::vector<BenchGroup> copy_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> value_gather_benches(const BenchInputs& inputs);
+std::vector<BenchGroup> windowed_attention_benches(const BenchInputs& inputs);
 
 /// All of them, in the order of the list.
 std::vector<BenchGroup> op_benches(const BenchInputs& inputs);
