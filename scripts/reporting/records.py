@@ -104,7 +104,11 @@ def read_sources(paths):
             runs.append(path)
         else:
             raise RecordError(f"{path} is neither the folder of a grid (grid.yaml) nor of a run (config.yaml)")
-    return grids + ([collect_runs(runs)] if runs else [])
+    grids += [collect_runs(runs)] if runs else []
+    for number, grid in enumerate(grids, 1):
+        if any(grid.name == other.name for other in grids if other is not grid):
+            grid.name += f"-{number}"
+    return grids
 
 
 def read_grid(folder):

@@ -195,6 +195,10 @@ class Charts(unittest.TestCase):
         self.assertNotIn("loss_difference", names)
         self.assertTrue(numpy.isnan(tables.results(grid).difference).all())
 
+    def test_grids_of_one_name_are_told_apart(self):
+        self.assertEqual([grid.name for grid in records.read_sources([RECORDS, RESULTS / "quickstart", RECORDS])],
+                         ["small-1", "quickstart", "small"])
+
     def test_figure_2(self):
         drawn = coefficients.figure_2(self.grid, PAPER)
         names = [[series.name for series in panel.series] for panel in drawn.panels]
