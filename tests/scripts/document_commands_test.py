@@ -116,6 +116,23 @@ class DocumentCommands(unittest.TestCase):
                     self.assertNotEqual(result.stdout, "")
 
 
+class ResultPages(unittest.TestCase):
+    def test_tables_and_findings_are_those_of_the_records(self):
+        """docs/results/NAME.md against the records of runs in docs/results/NAME, where there are some."""
+        checked = 0
+        for document in (ROOT / "docs/results").glob("*.md"):
+            folder = document.with_suffix("")
+            if not any(folder.glob("*/seed-*/result.json")):
+                continue
+            result = subprocess.run([BOV, "compare", folder, "--markdown"], cwd=ROOT, capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            _, _, below_title = result.stdout.partition("\n\n")
+            with self.subTest(document=document.name):
+                self.assertIn(below_title, document.read_text())
+                checked += 1
+        self.assertGreater(checked, 0)
+
+
 class Reading(unittest.TestCase):
     """The reader itself."""
 
