@@ -73,20 +73,23 @@ class RunBridge:
         self.folder = folder
         self.written = read_events(folder)
         self.writer = None
+        environment = log.with_name("environment.json")  # written when the run starts
+        self.start = environment.stat().st_mtime if environment.exists() else time.time()
 
     def update(self):
         """Writes what is new; returns the number of scalars."""
         count = 0
         for row in self.follower.rows():
             step, named = int(row["step"]), scalars(row)
+            when = self.start + (row.get("time") or 0.0)
             known = self.written.get(step, {})
             # A run that went on from a checkpoint may give other values than those that it lost.
             if any(name in known and not same(known[name], value) for name, value in named.items()):
-                self.forget_from(step)
+                self.forget_from(step, when)
                 known = {}
             new = {name: value for name, value in named.items() if name not in known}
             if new:
-                self.write(Event(step=step, wall_time=time.time(), summary=Summary(
+                self.write(Event(step=step, wall_time=when, summary=Summary(
                     value=[Summary.Value(tag=name, simple_value=value) for name, value in new.items()])))
                 self.written.setdefault(step, {}).update(new)
                 count += len(new)
@@ -94,9 +97,9 @@ class RunBridge:
             self.writer.flush()
         return count
 
-    def forget_from(self, step):
+    def forget_from(self, step, when):
         """Tells TensorBoard to drop what it has from this step on."""
-        self.write(Event(step=step, wall_time=time.time(), session_log=SessionLog(status=SessionLog.START)))
+        self.write(Event(step=step, wall_time=when, session_log=SessionLog(status=SessionLog.START)))
         self.written = {earlier: named for earlier, named in self.written.items() if earlier < step}
 
     def write(self, event):
