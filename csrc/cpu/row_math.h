@@ -2,9 +2,13 @@
 
 #include <c10/util/BFloat16.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "csrc/kernels/host_device.h"
 
@@ -13,6 +17,12 @@
 #define BOV_ALWAYS_INLINE inline __attribute__((always_inline))
 
 namespace bov::ops::cpu {
+
+/// Rows of `width` elements below which a second thread costs more than it helps.
+inline int64_t rows_per_task(int64_t width) {
+  constexpr int64_t kElementsPerTask = 32768;
+  return std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, width));
+}
 
 #if defined(__x86_64__)
 template <typename Loop, typename... Args>
@@ -61,9 +71,40 @@ BOV_ALWAYS_INLINE void scale_row(const In* __restrict in, Compute scale, Out* __
   }
 }
 
+/// Asks for a piece of memory that is read soon: hardware prefetchers do not follow jumps between rows.
+template <int64_t Count, typename T>
+BOV_ALWAYS_INLINE void prefetch(const T* from) {
+  constexpr int64_t kLine = 64;
+  for (int64_t byte = 0; byte < Count * static_cast<int64_t>(sizeof(T)); byte += kLine) {
+    __builtin_prefetch(reinterpret_cast<const char*>(from) + byte);
+  }
+}
+
+/// Copies past the caches to `to`, which lies on a border of kStreamAlignment bytes: a cache would first read what is
+/// about to be overwritten. stream_fence() makes it visible to other threads.
+inline constexpr int64_t kStreamAlignment = 16;
+
+template <int64_t Count, typename T>
+BOV_ALWAYS_INLINE void stream(const T* from, T* to) {
+#if defined(__SSE2__)
+  static_assert(Count * sizeof(T) % kStreamAlignment == 0);
+  for (int64_t i = 0; i < Count; i += kStreamAlignment / static_cast<int64_t>(sizeof(T))) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm_load_si128(reinterpret_cast<const __m128i*>(from + i)));
+  }
+#else
+  std::copy_n(from, Count, to);
+#endif
+}
+
+inline void stream_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
 /// sum = rows[0] + rows[1] + ... if `Start`, else sum = sum + rows[0] + ..., added from left to right;
-/// meanwhile asks for the rows `next`, which are summed after these: hardware prefetchers do not follow jumps
-/// between rows.
+/// meanwhile asks for the rows `next`, which are summed after these.
 template <int Rows, bool Start, typename Compute, typename In>
 BOV_ALWAYS_INLINE void add_rows(const In* const* rows,
                                 const In* const* next,

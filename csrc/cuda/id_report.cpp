@@ -35,9 +35,9 @@ kernels::IdReport* id_report(c10::Device device) {
   // The device writes behind the compiler's back.
   volatile kernels::IdReport* shared = report;
   if (std::exchange(shared->found, 0) != 0) {
-    TORCH_CHECK(false, "value_gather: an earlier call on ", device, " found id ",
-                static_cast<int64_t>(shared->id), " outside its table of ",
-                static_cast<int64_t>(shared->rows), " rows; its rows were set to NaN");
+    TORCH_CHECK(false, "bov: an earlier operator on ", device, " found id ", static_cast<int64_t>(shared->id),
+                " outside its table of ", static_cast<int64_t>(shared->rows),
+                " rows; its values were set to NaN or left out");
   }
   return report;
 }

@@ -2,7 +2,7 @@
 
 #include <c10/core/Device.h>
 
-#include "csrc/kernels/value_gather_threads.h"
+#include "csrc/kernels/id_report.h"
 
 namespace bov::ops {
 

@@ -2,48 +2,36 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
 #include <cstdint>
 
 #include "csrc/kernels/value_gather_threads.h"
 
 /// value_gather on a CUDA device: raw device pointers and a stream in, a status out. The caller owns every
-/// buffer, sets the device and has checked shapes and dtypes. Row counts and positions of the backward pass
-/// are below 2^31 - 1; offsets are 64-bit everywhere. The arithmetic is done in ComputeType of the two
+/// buffer, sets the device and has checked shapes and dtypes. Offsets into tables and results are 64-bit. The arithmetic is done in ComputeType of the two
 /// element types.
 namespace bov::kernels {
 
 enum class Element { float64, float32, bfloat16, float16 };
 
+struct GatherLayer {
+  const void* table;   ///< [rows, width]
+  int64_t row_stride;  ///< elements from one table row to the next
+  const void* scale;   ///< one number of the compute type, or null for 1
+  void* out;           ///< [positions, width]
+};
+
 struct GatherArguments {
   Element table_type, out_type;
-  const void* table;  ///< [rows, width]
+  const GatherLayer* layers;  ///< on the host
+  int layer_count;
   int64_t rows, width;
-  int64_t row_stride;  ///< elements from one table row to the next
   const int64_t* ids;  ///< [positions]
   int64_t positions;
-  const void* scale;  ///< one number of the compute type, or null for 1
-  void* out;          ///< [positions, width]
-  IdReport* report;   ///< pinned host memory; receives an id outside the table, whose row becomes NaN
+  IdReport* report;  ///< pinned host memory; receives an id outside the table, whose rows become NaN
 };
 
-/// out[i] = scale * table[ids[i]].
+/// out[i] = scale * table[ids[i]] for each layer, in one launch for every kMaxLayers of them.
 cudaError_t value_gather(const GatherArguments& arguments, cudaStream_t stream);
-
-/// Sorts positions by id, stably. An id outside [0, rows) gets the key `rows`, after all others.
-struct SortArguments {
-  const int64_t* ids;  ///< [positions]
-  int64_t positions, rows;
-  int32_t* sorted_ids;  ///< [positions] out
-  int32_t* order;       ///< [positions] out: the position at each sorted place
-  int32_t* row_begin;   ///< [rows + 1] out: first sorted place whose key is at least r
-};
-
-/// With a null `workspace` sets `workspace_bytes` to what the sort needs and does nothing else.
-cudaError_t sort_ids(const SortArguments& arguments,
-                     void* workspace,
-                     size_t& workspace_bytes,
-                     cudaStream_t stream);
 
 struct ScatterArguments {
   Element grad_type, table_type;
@@ -52,9 +40,9 @@ struct ScatterArguments {
   const void* table;    ///< [rows, width]
   int64_t row_stride;   ///< elements from one table row to the next
   int64_t rows, width, positions;
-  const int32_t *sorted_ids, *order, *row_begin;  ///< from sort_ids
-  const void* scale;                              ///< one number of the compute type, or null for 1
-  void *heads, *tails;                            ///< [chunks, width] workspaces of the compute type
+  Segments segments;     ///< of the ids that grad's rows belong to
+  const void* scale;     ///< one number of the compute type, or null for 1
+  void *heads, *tails;   ///< [chunks, width] workspaces of the compute type
   void* table_grad;      ///< [rows, width] of the table's type, filled with zeros; or null
   void* scale_partials;  ///< scale_partial_count() numbers of the compute type, out; or null
 };

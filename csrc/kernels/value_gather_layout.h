@@ -4,7 +4,7 @@
 
 /// How value_gather divides its work, as plain arithmetic for CPU, GPU and tests.
 ///
-/// Backward: positions 0..n-1 are sorted by id (stable), so the rows that feed one table row form a segment.
+/// Backward: positions are sorted by id (csrc/token_index.h), so the rows that feed one table row form a segment.
 /// The sorted order is cut into chunks of equal length, whatever the ids are: a frequent id spreads over many
 /// chunks, a rare one shares a chunk with others. A chunk finishes the segments that lie inside it. One that
 /// crosses a border leaves a partial sum in each chunk: the `tail` of the chunk where it begins, the `head`
@@ -22,39 +22,64 @@ BOV_HOST_DEVICE int64_t chunk_length(int64_t positions) {
   return length;
 }
 
-/// A piece of one segment inside a chunk, in sorted positions.
+/// The index of csrc/token_index.h, by pointers.
+struct Segments {
+  const int32_t* positions;  ///< [n] row of grad at each sorted place
+  const int32_t*
+      offsets;  ///< [capacity + 1] first place of each segment; all ids end where the first unused begins
+  const int32_t* distinct;  ///< [capacity] table row of each segment
+  const int32_t* count;     ///< [1] segments
+};
+
+/// Sorted places [begin, end) of one chunk; empty behind the last id inside the table.
+struct Chunk {
+  int64_t begin, end;
+  int64_t first_segment;  ///< the one that `begin` lies in
+};
+
+BOV_HOST_DEVICE Chunk chunk_at(const Segments& segments, int64_t chunk, int64_t length) {
+  const int64_t count = *segments.count;
+  const int64_t all = segments.offsets[count];
+  Chunk result{chunk * length, (chunk + 1) * length, 0};
+  if (result.end > all) {
+    result.end = all;
+  }
+  int64_t above = count;  // the first segment that begins behind `begin`
+  while (result.first_segment + 1 < above) {
+    const int64_t middle = result.first_segment + (above - result.first_segment) / 2;
+    if (segments.offsets[middle] <= result.begin) {
+      result.first_segment = middle;
+    } else {
+      above = middle;
+    }
+  }
+  return result;
+}
+
+/// A piece of one segment inside a chunk, in sorted places.
 struct SegmentPiece {
   int64_t row;         ///< the table row
-  int64_t begin, end;  ///< sorted positions of the piece
+  int64_t begin, end;  ///< places of the piece
   bool starts_before;  ///< the segment began in an earlier chunk
   bool continues;      ///< the segment goes on in the next chunk
 };
 
-/// The piece that starts at sorted position `begin` of the chunk [chunk_begin, chunk_end). `row_begin[r]` is
-/// the first sorted position whose id is at least r, for r in [0, R].
-template <typename Id>
-BOV_HOST_DEVICE SegmentPiece segment_piece(
-    const Id* sorted_ids, const Id* row_begin, int64_t begin, int64_t chunk_begin, int64_t chunk_end) {
-  const int64_t row = sorted_ids[begin];
-  const int64_t segment_end = row_begin[row + 1];
-  return {row, begin, segment_end < chunk_end ? segment_end : chunk_end,
-          row_begin[row]<chunk_begin, segment_end> chunk_end};
+/// What `chunk` has of the segment `segment`, which begins before its end.
+BOV_HOST_DEVICE SegmentPiece segment_piece(const Segments& segments, const Chunk& chunk, int64_t segment) {
+  const int64_t begin = segments.offsets[segment];
+  const int64_t end = segments.offsets[segment + 1];
+  return {segments.distinct[segment], begin < chunk.begin ? chunk.begin : begin,
+          end < chunk.end ? end : chunk.end, begin<chunk.begin, end> chunk.end};
 }
 
-/// First position of sorted_ids[0, n) whose id is at least `row`.
-template <typename Id>
-BOV_HOST_DEVICE int64_t first_position_of(const Id* sorted_ids, int64_t n, int64_t row) {
-  int64_t low = 0;
-  int64_t high = n;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (sorted_ids[middle] < row) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+/// The segment that begins in chunk `chunk` and goes on in the next, or -1.
+BOV_HOST_DEVICE int64_t crossing_segment(const Segments& segments, int64_t chunk, int64_t length) {
+  const Chunk next = chunk_at(segments, chunk + 1, length);
+  if (next.begin >= next.end) {
+    return -1;
   }
-  return low;
+  const int64_t begin = segments.offsets[next.first_segment];
+  return begin < next.begin && begin >= next.begin - length ? next.first_segment : -1;
 }
 
 /// Grid of the forward kernel: `lanes` neighbouring threads move one row together, each block

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "csrc/kernels/id_report.h"
 #include "csrc/kernels/value_gather_layout.h"
 
 /// What one thread of each value_gather kernel does. The functions know no CUDA, so that tests walk the same
@@ -7,54 +8,44 @@
 /// width, strides and addresses allow it.
 namespace bov::kernels {
 
-/// Where a kernel leaves an id that it found outside the table: memory that the host reads without waiting.
-/// The words are written by racing threads, and any of their ids will do.
-struct IdReport {
-  int64_t id;
-  int64_t rows;
-  int64_t found;  ///< 0, or 1 once the others are written
-};
+/// Tables that one launch can read.
+constexpr int kMaxLayers = 32;
 
 template <typename Table, typename Out>
 struct GatherProblem {
   using Compute = ComputeType<Table, Out>;
-  const Table* table;  ///< [rows, width]
-  int64_t rows;
-  int64_t row_stride;  ///< elements from one table row to the next
+  struct Layer {
+    const Table* table;    ///< [rows, width]
+    int64_t row_stride;    ///< elements from one table row to the next
+    const Compute* scale;  ///< one number, or null for 1
+    Out* out;              ///< [positions, width]
+  };
+  Layer layers[kMaxLayers];
   const int64_t* ids;  ///< [positions]
-  int64_t positions;
-  const Compute* scale;  ///< one number, or null for 1
-  Out* out;              ///< [positions, width]
-  int64_t width;
+  int64_t positions, rows, width;
   IdReport* report;
   Compute outside;  ///< what fills the row of an id outside the table
 };
 
 template <int V, typename Table, typename Out>
-BOV_HOST_DEVICE void gather_thread(const GatherProblem<Table, Out>& p,
-                                   const GatherGrid& grid,
-                                   int64_t block,
-                                   int thread) {
+BOV_HOST_DEVICE void gather_thread(
+    const GatherProblem<Table, Out>& p, const GatherGrid& grid, int layer_index, int64_t block, int thread) {
   using Compute = typename GatherProblem<Table, Out>::Compute;
+  const auto& layer = p.layers[layer_index];
   const int lane = thread % grid.lanes;
   const int rows_per_block = grid.threads / grid.lanes;
-  const Compute scale = p.scale == nullptr ? Compute(1) : *p.scale;
+  const Compute scale = layer.scale == nullptr ? Compute(1) : *layer.scale;
   for (int64_t i = block * rows_per_block + thread / grid.lanes; i < p.positions;
        i += grid.blocks * rows_per_block) {
     const int64_t id = p.ids[i];
-    const bool inside = id >= 0 && id < p.rows;
+    const bool inside = is_inside(id, p.rows);
     if (!inside && lane == 0) {
-      p.report->id = id;
-      p.report->rows = p.rows;
-#ifdef __CUDA_ARCH__
-      __threadfence_system();  // the host must not see `found` before the rest
-#endif
-      p.report->found = 1;
+      report_id(p.report, id, p.rows);
     }
     for (int64_t v = lane; v < grid.vectors; v += grid.lanes) {
       Pack<Out, V> result;
       if (inside) {
-        const auto values = load_pack<Table, V>(p.table + id * p.row_stride + v * V);
+        const auto values = load_pack<Table, V>(layer.table + id * layer.row_stride + v * V);
         for (int j = 0; j < V; ++j) {
           result.element[j] = element_cast<Out>(scale * element_cast<Compute>(values.element[j]));
         }
@@ -63,12 +54,12 @@ BOV_HOST_DEVICE void gather_thread(const GatherProblem<Table, Out>& p,
           result.element[j] = element_cast<Out>(p.outside);
         }
       }
-      store_pack(p.out + i * p.width + v * V, result);
+      store_pack(layer.out + i * p.width + v * V, result);
     }
   }
 }
 
-/// The backward pass. Ids outside the table carry the sort key `rows`, so they come last and are left out.
+/// The backward pass. Ids outside the table are in no segment.
 template <typename Grad, typename Table>
 struct ScatterProblem {
   using Compute = ComputeType<Table, Grad>;
@@ -78,15 +69,12 @@ struct ScatterProblem {
   int64_t row_stride;
   int64_t rows;
   int64_t width;
-  int64_t positions;
-  const int32_t* sorted_ids;  ///< [positions] ascending, in [0, rows]
-  const int32_t* order;       ///< [positions] row of grad at each sorted position
-  const int32_t* row_begin;   ///< [rows + 1]
-  const Compute* scale;       ///< one number, or null for 1
-  Compute* heads;             ///< [chunks, width]
-  Compute* tails;             ///< [chunks, width]
-  Table* table_grad;          ///< [rows, width], zero where no id points; or null
-  Compute* scale_partials;    ///< [2, chunks, vectors], to be added up; or null
+  Segments segments;
+  const Compute* scale;     ///< one number, or null for 1
+  Compute* heads;           ///< [chunks, width]
+  Compute* tails;           ///< [chunks, width]
+  Table* table_grad;        ///< [rows, width], zero where no id points; or null
+  Compute* scale_partials;  ///< [2, chunks, vectors], to be added up; or null
 };
 
 /// Writes one finished pack of the table's gradient and returns its share of the scale's.
@@ -127,7 +115,7 @@ BOV_HOST_DEVICE auto sum_rows(const ScatterProblem<Grad, Table>& p,
     Pack<Grad, V> rows[kInFlight];
     for (int i = 0; i < kInFlight; ++i) {
       if (k + i < end) {
-        rows[i] = load_pack<Grad, V>(p.grad + p.order[k + i] * p.grad_stride + column);
+        rows[i] = load_pack<Grad, V>(p.grad + p.segments.positions[k + i] * p.grad_stride + column);
       }
     }
     for (int i = 0; i < kInFlight; ++i) {
@@ -149,13 +137,17 @@ BOV_HOST_DEVICE void chunk_thread(const ScatterProblem<Grad, Table>& p,
                                   int64_t vector) {
   using Compute = ComputeType<Table, Grad>;
   const int64_t column = vector * V;
-  const int64_t begin = chunk * grid.chunk;
-  const int64_t end = begin + grid.chunk < p.positions ? begin + grid.chunk : p.positions;
+  const Chunk places = chunk_at(p.segments, chunk, grid.chunk);
   Compute share = 0;
-  for (int64_t k = begin; k < end && p.sorted_ids[k] < p.rows;) {
-    const SegmentPiece piece = segment_piece(p.sorted_ids, p.row_begin, k, begin, end);
-    const Pack<Compute, V> sum = sum_rows<V>(p, piece.begin, piece.end, column);
+  int64_t segment = places.first_segment;
+  for (int64_t k = places.begin; k < places.end; ++segment) {
+    const SegmentPiece piece = segment_piece(p.segments, places, segment);
     k = piece.end;
+    // An index of another, larger table is no reason to write outside this one.
+    if (piece.row >= p.rows) {
+      continue;
+    }
+    const Pack<Compute, V> sum = sum_rows<V>(p, piece.begin, piece.end, column);
     if (piece.starts_before || piece.continues) {
       store_pack((piece.starts_before ? p.heads : p.tails) + chunk * p.width + column, sum);
     } else {
@@ -176,20 +168,18 @@ BOV_HOST_DEVICE void combine_thread(const ScatterProblem<Grad, Table>& p,
                                     int64_t vector) {
   using Compute = ComputeType<Table, Grad>;
   const int64_t column = vector * V;
-  const int64_t begin = chunk * grid.chunk;
-  const int64_t end = begin + grid.chunk < p.positions ? begin + grid.chunk : p.positions;
-  const int64_t row = p.sorted_ids[end - 1];
+  const int64_t segment = crossing_segment(p.segments, chunk, grid.chunk);
   Compute share = 0;
-  if (row < p.rows && p.row_begin[row] >= begin && p.row_begin[row + 1] > end) {
+  if (segment >= 0 && p.segments.distinct[segment] < p.rows) {
     auto sum = load_pack<Compute, V>(p.tails + chunk * p.width + column);
-    const int64_t last = ceil_div(p.row_begin[row + 1], grid.chunk);
+    const int64_t last = ceil_div(p.segments.offsets[segment + 1], grid.chunk);
     for (int64_t later = chunk + 1; later < last; ++later) {
       const auto head = load_pack<Compute, V>(p.heads + later * p.width + column);
       for (int j = 0; j < V; ++j) {
         sum.element[j] += head.element[j];
       }
     }
-    share = finish_pack<V>(p, row, column, sum);
+    share = finish_pack<V>(p, p.segments.distinct[segment], column, sum);
   }
   if (p.scale_partials != nullptr) {
     p.scale_partials[(grid.chunks + chunk) * grid.vectors + vector] = share;

@@ -10,7 +10,7 @@ at::Tensor value_gather(const at::Tensor& table,
                         const at::Tensor& ids,
                         const std::optional<at::Tensor>& scale,
                         std::optional<at::ScalarType> dtype) {
-  const at::ScalarType out = check_value_gather(table, ids, scale, dtype);
+  const at::ScalarType out = dtype.value_or(table.scalar_type());
   const at::ScalarType compute = value_gather_compute_type(table.scalar_type(), out);
   at::Tensor values = at::embedding(table.to(compute), ids);
   if (scale.has_value()) {

@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -17,6 +17,7 @@
 namespace {
 
 using namespace bov::kernels;
+using bov::ops::TokenIndex;
 using bov::testing::bitwise_equal;
 using bov::testing::max_abs_error;
 using bov::testing::relative_error;
@@ -25,28 +26,33 @@ namespace reference = bov::ops::reference;
 template <typename T>
 constexpr at::ScalarType kType = c10::CppTypeToScalarType<T>::value;
 
+/// Two layers: `table` with `scale`, and twice the table without one.
 template <int V, typename Table, typename Out>
-at::Tensor walk_gather(
+std::array<at::Tensor, 2> walk_gather(
     const at::Tensor& table, const at::Tensor& ids, double scale, int64_t max_blocks, IdReport& report) {
   using Compute = ComputeType<Table, Out>;
   const int64_t width = table.size(1);
+  const at::Tensor twice = at::cat({table * 2, table}, 1);  // rows are strided
   // A value no result has, so that an element that no thread writes is seen.
-  at::Tensor out = at::full({ids.numel(), width}, -12345.0, kType<Out>);
+  std::array<at::Tensor, 2> out;
+  out.fill(at::full({ids.numel(), width}, -12345.0, kType<Out>));
+  out[1] = out[0].clone();
   const Compute factor = scale;
-  const GatherProblem<Table, Out> problem{table.const_data_ptr<Table>(),
-                                          table.size(0),
-                                          table.stride(0),
-                                          ids.const_data_ptr<int64_t>(),
-                                          ids.numel(),
-                                          &factor,
-                                          out.mutable_data_ptr<Out>(),
-                                          width,
-                                          &report,
-                                          std::numeric_limits<Compute>::quiet_NaN()};
+  const GatherProblem<Table, Out> problem{
+      {{table.const_data_ptr<Table>(), table.stride(0), &factor, out[0].mutable_data_ptr<Out>()},
+       {twice.const_data_ptr<Table>(), twice.stride(0), nullptr, out[1].mutable_data_ptr<Out>()}},
+      ids.const_data_ptr<int64_t>(),
+      ids.numel(),
+      table.size(0),
+      width,
+      &report,
+      std::numeric_limits<Compute>::quiet_NaN()};
   const GatherGrid grid = gather_grid(ids.numel(), width / V, max_blocks);
-  for (int64_t block = 0; block < grid.blocks; ++block) {
-    for (int thread = 0; thread < grid.threads; ++thread) {
-      gather_thread<V>(problem, grid, block, thread);
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int64_t block = 0; block < grid.blocks; ++block) {
+      for (int thread = 0; thread < grid.threads; ++thread) {
+        gather_thread<V>(problem, grid, layer, block, thread);
+      }
     }
   }
   return out;
@@ -58,64 +64,42 @@ void check_gather(int64_t positions, int64_t width, int64_t max_blocks) {
   const at::Tensor table = at::randn({17, width}).to(kType<Table>);
   const at::Tensor ids = at::randint(17, {positions}, at::kLong);
   IdReport report{};
-  const at::Tensor out = walk_gather<V, Table, Out>(table, ids, 1.37, max_blocks, report);
-  CHECK(bitwise_equal(out, reference::value_gather(
-                               table, ids, at::full({}, 1.37, kType<ComputeType<Table, Out>>), kType<Out>)));
+  const auto out = walk_gather<V, Table, Out>(table, ids, 1.37, max_blocks, report);
+  const at::Tensor scale = at::full({}, 1.37, kType<ComputeType<Table, Out>>);
+  CHECK(bitwise_equal(out[0], reference::value_gather(table, ids, scale, kType<Out>)));
+  CHECK(bitwise_equal(out[1], reference::value_gather(table * 2, ids, std::nullopt, kType<Out>)));
   CHECK(report.found == 0);
-}
-
-struct Sorted {
-  std::vector<int32_t> ids, order, row_begin;
-};
-
-/// What sort_ids leaves on the device: ids outside the table last, under the key `rows`.
-Sorted sort_as_device(const at::Tensor& ids, int64_t rows) {
-  const int64_t n = ids.numel();
-  const int64_t* id = ids.const_data_ptr<int64_t>();
-  const auto key = [&](int64_t i) { return id[i] >= 0 && id[i] < rows ? id[i] : rows; };
-  Sorted sorted{std::vector<int32_t>(n), std::vector<int32_t>(n), std::vector<int32_t>(rows + 1)};
-  std::iota(sorted.order.begin(), sorted.order.end(), 0);
-  std::stable_sort(sorted.order.begin(), sorted.order.end(), [&](int a, int b) { return key(a) < key(b); });
-  for (int64_t k = 0; k < n; ++k) {
-    sorted.ids[k] = static_cast<int32_t>(key(sorted.order[k]));
-  }
-  for (int64_t r = 0; r <= rows; ++r) {
-    sorted.row_begin[r] = static_cast<int32_t>(first_position_of(sorted.ids.data(), n, r));
-  }
-  return sorted;
 }
 
 /// Table gradient and scale gradient by the kernels' threads.
 template <int V, typename Grad, typename Table>
 std::tuple<at::Tensor, double> walk_scatter(const at::Tensor& grad,
                                             const at::Tensor& table,
-                                            const at::Tensor& ids,
+                                            const TokenIndex& index,
                                             double scale) {
   using Compute = ComputeType<Table, Grad>;
   const int64_t width = table.size(1);
-  const Sorted sorted = sort_as_device(ids, table.size(0));
-  const ChunkGrid grid = chunk_grid(ids.numel(), width / V);
+  const ChunkGrid grid = chunk_grid(index.positions.numel(), width / V);
   const double nan = std::nan("");  // a partial that is read without having been written shows
   at::Tensor heads = at::full({grid.chunks, width}, nan, kType<Compute>);
   at::Tensor tails = at::full({grid.chunks, width}, nan, kType<Compute>);
   at::Tensor partials = at::full({2 * grid.chunks * grid.vectors}, nan, kType<Compute>);
   at::Tensor table_grad = at::zeros_like(table);
   const Compute factor = scale;
-  const ScatterProblem<Grad, Table> problem{grad.const_data_ptr<Grad>(),
-                                            grad.stride(0),
-                                            table.const_data_ptr<Table>(),
-                                            table.stride(0),
-                                            table.size(0),
-                                            width,
-                                            ids.numel(),
-                                            sorted.ids.data(),
-                                            sorted.order.data(),
-                                            sorted.row_begin.data(),
-                                            &factor,
-                                            heads.mutable_data_ptr<Compute>(),
-                                            tails.mutable_data_ptr<Compute>(),
-                                            table_grad.mutable_data_ptr<Table>(),
-                                            partials.mutable_data_ptr<Compute>()};
+  const ScatterProblem<Grad, Table> problem{
+      grad.const_data_ptr<Grad>(),
+      grad.stride(0),
+      table.const_data_ptr<Table>(),
+      table.stride(0),
+      table.size(0),
+      width,
+      {index.positions.const_data_ptr<int32_t>(), index.offsets.const_data_ptr<int32_t>(),
+       index.distinct.const_data_ptr<int32_t>(), index.count.const_data_ptr<int32_t>()},
+      &factor,
+      heads.mutable_data_ptr<Compute>(),
+      tails.mutable_data_ptr<Compute>(),
+      table_grad.mutable_data_ptr<Table>(),
+      partials.mutable_data_ptr<Compute>()};
   CHECK(grid.tiles * grid.threads >= grid.vectors);
   for (const bool combine : {false, true}) {
     for (int64_t chunk = 0; chunk < grid.chunks; ++chunk) {
@@ -133,7 +117,8 @@ void check_scatter(const at::Tensor& ids, int64_t rows, int64_t width) {
   INFO("V " << V << ", positions " << ids.numel() << ", rows " << rows << ", width " << width);
   const at::Tensor table = at::randn({rows, width}).to(kType<Table>);
   const at::Tensor grad = at::randn({ids.numel(), width}).to(kType<Grad>);
-  const auto [table_grad, scale_grad] = walk_scatter<V, Grad, Table>(grad, table, ids, 1.37);
+  const auto [table_grad, scale_grad] =
+      walk_scatter<V, Grad, Table>(grad, table, bov::ops::token_index(ids, rows), 1.37);
 
   const at::Tensor scale = at::full({}, 1.37, kType<ComputeType<Table, Grad>>).requires_grad_(true);
   const at::Tensor leaf = table.clone().requires_grad_(true);
@@ -172,10 +157,11 @@ TEST_CASE("gather threads report an id outside the table and read nothing there"
        {int64_t{5}, int64_t{-1}, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
     const at::Tensor ids = at::tensor({int64_t{4}, bad, int64_t{0}}, at::kLong);
     IdReport report{};
-    const at::Tensor out = walk_gather<4, float, float>(table, ids, 1.0, 1 << 20, report);
-    CHECK(at::equal(out[0], table[4]));
-    CHECK(out[1].isnan().all().item<bool>());
-    CHECK(at::equal(out[2], table[0]));
+    const auto out = walk_gather<4, float, float>(table, ids, 1.0, 1 << 20, report);
+    CHECK(at::equal(out[0][0], table[4]));
+    CHECK(out[0][1].isnan().all().item<bool>());
+    CHECK(at::equal(out[0][2], table[0]));
+    CHECK(out[1][1].isnan().all().item<bool>());
     CHECK(report.found == 1);
     CHECK(report.id == bad);
     CHECK(report.rows == 5);
@@ -224,17 +210,21 @@ TEST_CASE("scatter threads equal the CPU kernel, for segments that meet chunk bo
   }
 }
 
-TEST_CASE("scatter threads leave out ids outside the table") {
+TEST_CASE("scatter threads leave out what the index leaves out, and rows that the table does not have") {
   at::manual_seed(3);
   const at::Tensor table = at::randn({6, 4});
-  at::Tensor ids = at::randint(6, {150}, at::kLong);
+  const at::Tensor ids = at::randint(6, {150}, at::kLong);
   const at::Tensor grad = at::randn({150, 4});
-  const at::Tensor bad = at::arange(150) % 3 == 0;
-  const auto [actual, scale_grad] = walk_scatter<4, float, float>(
-      grad, table, ids.masked_fill(bad, 6).masked_fill(at::arange(150) % 6 == 0, -9).contiguous(), 2.0);
-  const at::Tensor kept = (~bad).nonzero().flatten();
-  const at::Tensor expected = at::zeros({6, 4}).index_add(0, ids.index({kept}), grad.index({kept})) * 2.0;
-  // Sums of some twenty float32 numbers in another order.
-  CHECK(relative_error(actual, expected) < 1e-6);
-  CHECK(std::isfinite(scale_grad));
+  // The last ten sorted places belong to ids outside the table; row 5 does not exist in a table of five rows.
+  TokenIndex index = bov::ops::token_index(ids, 6);
+  index.offsets.clamp_max_(140);
+  for (const int64_t rows : {6, 5}) {
+    const auto [actual, scale_grad] =
+        walk_scatter<4, float, float>(grad, table.slice(0, 0, rows), index, 2.0);
+    const at::Tensor kept = index.positions.slice(0, 0, 140).to(at::kLong);
+    const at::Tensor expected = at::zeros({6, 4}).index_add(0, ids.index({kept}), grad.index({kept})) * 2.0;
+    // Sums of some twenty float32 numbers in another order.
+    CHECK(relative_error(actual, expected.slice(0, 0, rows)) < 1e-6);
+    CHECK(std::isfinite(scale_grad));
+  }
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/autograd.h>
 
@@ -15,7 +16,9 @@
 
 namespace {
 
+using bov::ops::token_index;
 using bov::ops::value_gather;
+using bov::ops::value_gather_layers;
 using bov::testing::bitwise_equal;
 using bov::testing::gradient_error;
 using bov::testing::relative_error;
@@ -34,6 +37,9 @@ at::Tensor text_like_ids(at::IntArrayRef shape, int64_t rows) {
   at::Tensor ids = at::randint(rows, shape, at::kLong);
   return ids.masked_fill(at::rand(shape) < 0.33, rows / 2);
 }
+
+const auto gather = [](const auto&... arguments) { return value_gather(arguments...); };
+const auto reference_gather = [](const auto&... arguments) { return reference::value_gather(arguments...); };
 
 /// The two gradients of sum(result * weight), of any implementation.
 template <typename Gather>
@@ -127,9 +133,9 @@ TEST_CASE("value_gather's gradients match float64 autograd of the reference in e
       const at::Tensor table = random_table(rows, width, table_dtype);
       const at::Tensor scale = at::full({}, 1.25, at::kFloat);
       const at::Tensor weight = at::randn({n / 7, 7, width}, at::kDouble).to(out_dtype);
-      const auto actual = gradients(value_gather, table, ids, scale, weight);
-      const auto expected = gradients(reference::value_gather, table.to(at::kDouble), ids,
-                                      scale.to(at::kDouble), weight.to(at::kDouble));
+      const auto actual = gradients(gather, table, ids, scale, weight);
+      const auto expected = gradients(reference_gather, table.to(at::kDouble), ids, scale.to(at::kDouble),
+                                      weight.to(at::kDouble));
       CHECK(actual[0].scalar_type() == table_dtype);
       CHECK(actual[1].scalar_type() == at::kFloat);
       // A sum of up to 300 terms in the compute precision grows by about sqrt(300) rounding errors; then one
@@ -168,25 +174,25 @@ TEST_CASE("value_gather's backward accepts strided and broadcast gradients and e
   const at::Tensor scale = at::full({1}, 0.75, at::kFloat);
   const at::Tensor ids = text_like_ids({8, 5}, 6);
   const at::Tensor plain = at::randn({8, 5, 4});
-  const auto expected = gradients(value_gather, table, ids, scale, plain);
+  const auto expected = gradients(gather, table, ids, scale, plain);
   for (const at::Tensor& weight :
        {plain.transpose(0, 1).contiguous().transpose(0, 1), at::cat({plain, plain}, 2).slice(2, 0, 4),
         plain.permute({2, 0, 1}).contiguous().permute({1, 2, 0})}) {
-    const auto actual = gradients(value_gather, table, ids, scale, weight);
+    const auto actual = gradients(gather, table, ids, scale, weight);
     CHECK(bitwise_equal(actual[0], expected[0]));
     CHECK(bitwise_equal(actual[1], expected[1]));
   }
-  const auto ones = gradients(value_gather, table, ids, scale, at::ones({1}).expand({8, 5, 4}));
+  const auto ones = gradients(gather, table, ids, scale, at::ones({1}).expand({8, 5, 4}));
   CHECK(at::equal(ones[0].select(1, 0), 0.75 * at::bincount(ids.flatten(), {}, 6).to(at::kFloat)));
 
-  const auto empty = gradients(value_gather, table, ids.slice(0, 0, 0), scale, plain.slice(0, 0, 0));
+  const auto empty = gradients(gather, table, ids.slice(0, 0, 0), scale, plain.slice(0, 0, 0));
   CHECK(at::equal(empty[0], at::zeros_like(table)));
   CHECK(at::equal(empty[1], at::zeros_like(scale)));
 
   // A strided table: the gradient has its shape, and the scale's gradient reads the right entries.
   const at::Tensor wide = random_table(6, 9, at::kFloat);
-  const auto sliced = gradients(value_gather, wide.slice(1, 2, 6), ids, scale, plain);
-  const auto copied = gradients(value_gather, wide.slice(1, 2, 6).contiguous(), ids, scale, plain);
+  const auto sliced = gradients(gather, wide.slice(1, 2, 6), ids, scale, plain);
+  const auto copied = gradients(gather, wide.slice(1, 2, 6).contiguous(), ids, scale, plain);
   CHECK(bitwise_equal(sliced[0], copied[0]));
   CHECK(bitwise_equal(sliced[1], copied[1]));
 }
@@ -200,11 +206,11 @@ TEST_CASE("value_gather's gradients do not depend on the number of threads") {
   const at::Tensor weight = at::randn({4001, 129});
   at::set_num_threads(1);
   const at::Tensor forward = value_gather(table, ids, scale);
-  const auto expected = gradients(value_gather, table, ids, scale, weight);
+  const auto expected = gradients(gather, table, ids, scale, weight);
   for (const int count : {2, 3, 7}) {
     at::set_num_threads(count);
     CHECK(bitwise_equal(value_gather(table, ids, scale), forward));
-    const auto actual = gradients(value_gather, table, ids, scale, weight);
+    const auto actual = gradients(gather, table, ids, scale, weight);
     CHECK(bitwise_equal(actual[0], expected[0]));
     CHECK(bitwise_equal(actual[1], expected[1]));
   }
@@ -219,7 +225,7 @@ TEST_CASE("value_gather computes only the gradients that are asked for, and none
   CHECK(torch::autograd::grad({out}, {scale}, {}, /*retain_graph=*/true)[0].dim() == 0);
   const auto first = torch::autograd::grad({out}, {table}, {}, /*retain_graph=*/true, /*create_graph=*/true);
   CHECK_THROWS_WITH(torch::autograd::grad({first[0].sum()}, {table}),
-                    Contains("_value_gather_backward: double backward is not implemented"));
+                    Contains("value_gather: double backward is not implemented"));
   CHECK_FALSE(value_gather(table.detach(), ids, scale.detach()).requires_grad());
 }
 
@@ -262,4 +268,133 @@ TEST_CASE("value_gather infers shapes and dtypes on meta tensors, and refuses th
   CHECK(gradient.sizes() == table.sizes());
   CHECK(gradient.scalar_type() == at::kBFloat16);
   CHECK_THROWS_WITH(value_gather(table[0], ids), Contains("table must be [rows, width], got [3]"));
+}
+
+TEST_CASE("value_gather_layers equals value_gather table by table, bit for bit, in both directions") {
+  at::manual_seed(7);
+  const int64_t rows = 40;
+  const at::Tensor ids = text_like_ids({9, 70}, rows);
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    std::vector<at::Tensor> leaves;
+    for (int i = 0; i < 3; ++i) {
+      leaves.push_back(random_table(rows, 19, at::kFloat).requires_grad_(true));
+    }
+    // One table has strided rows.
+    leaves[1] = random_table(rows, 31, at::kFloat).slice(1, 5, 24).requires_grad_(true);
+    for (int i = 0; i < 3; ++i) {
+      leaves.push_back(at::full({1}, 0.5 + i, at::kFloat).requires_grad_(true));
+    }
+    const at::TensorList all(leaves);
+    const auto values =
+        value_gather_layers(all.slice(0, 3), ids, all.slice(3), dtype, token_index(ids, rows));
+    std::vector<at::Tensor> expected_values;
+    std::vector<at::Tensor> weights;
+    for (int i = 0; i < 3; ++i) {
+      expected_values.push_back(value_gather(leaves[i], ids, leaves[3 + i], dtype));
+      weights.push_back(at::randn({9, 70, 19}).to(dtype));
+      CHECK(bitwise_equal(values[i], expected_values[i]));
+    }
+    const auto actual = torch::autograd::grad(values, leaves, weights);
+    const auto expected = torch::autograd::grad(expected_values, leaves, weights);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      CHECK(bitwise_equal(actual[i], expected[i]));
+    }
+  }
+}
+
+TEST_CASE(
+    "value_gather_layers needs no gradient of a result that is not used, nor of a table that is fixed") {
+  at::manual_seed(8);
+  const at::Tensor ids = text_like_ids({50}, 6);
+  const at::Tensor fixed = random_table(6, 4, at::kFloat);
+  const at::Tensor used = random_table(6, 4, at::kFloat).requires_grad_(true);
+  const at::Tensor unused = random_table(6, 4, at::kFloat).requires_grad_(true);
+  const auto values = value_gather_layers({fixed, used, unused}, ids);
+  const auto actual = torch::autograd::grad({values[0].sum() + values[1].sum()}, {used, unused});
+  CHECK(at::equal(actual[0].select(1, 0), at::bincount(ids, {}, 6).to(at::kFloat)));
+  CHECK(at::equal(actual[1], at::zeros_like(unused)));
+}
+
+TEST_CASE("value_gather refuses an index of other ids") {
+  const at::Tensor table = at::randn({5, 3}).requires_grad_(true);
+  const at::Tensor ids = at::tensor({1, 4, 1}, at::kLong);
+  CHECK_THROWS_WITH(value_gather(table, ids, std::nullopt, std::nullopt, token_index(ids.slice(0, 1), 5)),
+                    Contains("index[0] must be int32 [3] on cpu"));
+  CHECK_THROWS_WITH(value_gather(table, ids, std::nullopt, std::nullopt, token_index(ids.to(at::kMeta), 5)),
+                    Contains("index[0] must be int32 [3] on cpu"));
+  for (const at::Tensor& other : {at::tensor({1, 4, 4}, at::kLong), at::tensor({4, 1, 1}, at::kLong)}) {
+    const at::Tensor out = value_gather(table, ids, std::nullopt, std::nullopt, token_index(other, 5));
+    CHECK_THROWS_WITH(torch::autograd::grad({out.sum()}, {table}),
+                      Contains("index is not the token_index of these ids"));
+  }
+  // One of a larger table has the same sizes, and rows that this one lacks.
+  const at::Tensor out =
+      value_gather(table, ids, std::nullopt, std::nullopt, token_index(at::tensor({1, 7, 1}, at::kLong), 9));
+  CHECK_THROWS_WITH(torch::autograd::grad({out.sum()}, {table}),
+                    Contains("index is not the token_index of these ids"));
+}
+
+TEST_CASE("value_gather_layers names what is wrong with its lists") {
+  const at::Tensor table = at::randn({5, 3});
+  const at::Tensor ids = at::zeros({2}, at::kLong);
+  CHECK_THROWS_WITH(value_gather_layers({}, ids), Contains("tables must not be empty"));
+  CHECK_THROWS_WITH(value_gather_layers({table, at::randn({5, 4})}, ids),
+                    Contains("tables[1] is Float[5, 4] but tables[0] is Float[5, 3]"));
+  CHECK_THROWS_WITH(value_gather_layers({table, table.to(at::kHalf)}, ids),
+                    Contains("tables[1] is Half[5, 3] but tables[0] is Float[5, 3]"));
+  CHECK_THROWS_WITH(value_gather_layers({table, table[0]}, ids),
+                    Contains("tables[1] must be [rows, width], got [3]"));
+  CHECK_THROWS_WITH(value_gather_layers({table, table}, ids, at::ones({1})),
+                    Contains("there are 2 tables but 1 scales"));
+  CHECK_THROWS_WITH(value_gather_layers({table, table}, ids, {at::ones({1}), at::ones({2})}),
+                    Contains("scales[1] must have one element, got [2]"));
+}
+
+TEST_CASE("value_gather follows autocast in its result alone") {
+  const at::Tensor table = at::randn({5, 3});
+  const at::Tensor ids = at::tensor({4, 0}, at::kLong);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const at::Tensor cast = value_gather(table, ids);
+  const at::Tensor chosen = value_gather(table, ids, std::nullopt, at::kFloat);
+  const at::Tensor precise = value_gather(table.to(at::kDouble), ids);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  CHECK(bitwise_equal(cast, value_gather(table, ids, std::nullopt, at::kBFloat16)));
+  CHECK(chosen.scalar_type() == at::kFloat);
+  CHECK(precise.scalar_type() == at::kDouble);
+}
+
+TEST_CASE("value_gather reads tables of more than 2^31 elements") {
+  // Pages that nobody touches take no memory.
+  const int64_t rows = (int64_t{1} << 21) + 2;
+  at::Tensor table = at::empty({rows, 1024}, at::kBFloat16);
+  table[rows - 1].fill_(3.0);
+  table[1].fill_(5.0);
+  const at::Tensor out = value_gather(table, at::tensor({rows - 1, int64_t{1}}, at::kLong));
+  CHECK(at::equal(out[0], table[rows - 1]));
+  CHECK(at::equal(out[1], table[1]));
+}
+
+// Needs 5 GB of memory and some seconds; started by its tag.
+TEST_CASE("value_gather's results and gradients may have more than 2^31 elements", "[.large]") {
+  const int64_t many = (int64_t{1} << 21) + 2;
+  const int64_t width = 1024;
+  {
+    const at::Tensor table = at::empty({many, width}, at::kBFloat16).requires_grad_(true);
+    const at::Tensor ids = at::tensor({many - 1, int64_t{1}}, at::kLong);
+    const at::Tensor gradient = torch::autograd::grad({value_gather(table, ids).sum()}, {table})[0];
+    CHECK(at::equal(gradient[many - 1], at::ones({width}, at::kBFloat16)));
+    CHECK(gradient.sum(at::kFloat).item<float>() == 2.0f * width);
+  }
+  {
+    const at::Tensor table = at::randn({2, width}).to(at::kBFloat16).requires_grad_(true);
+    at::Tensor ids = at::zeros({many}, at::kLong);
+    ids[many - 1] = 1;
+    at::Tensor out = value_gather(table, ids);
+    CHECK(at::equal(out[many - 1], table[1]));
+    CHECK(at::equal(out[many - 2], table[0]));
+    // The result itself serves as its gradient, so that no more memory is needed.
+    const at::Tensor gradient = torch::autograd::grad({out}, {table}, {out.detach()})[0];
+    CHECK(at::equal(gradient[1], table[1]));
+  }
 }

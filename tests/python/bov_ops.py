@@ -15,6 +15,16 @@ except ImportError as error:
     sys.exit(77)
 
 
+def check(op, arguments):
+    """Opcheck in all its kinds: schema, autograd registration, fake tensors, AOT dispatch with dynamic shapes; and
+    gradcheck where all tensors that require a gradient are float64."""
+    torch.library.opcheck(op.default, arguments)
+    flat = [x for a in arguments for x in (a if isinstance(a, list) else [a])]
+    leaves = [x for x in flat if isinstance(x, torch.Tensor) and x.requires_grad]
+    if leaves and all(leaf.dtype == torch.float64 for leaf in leaves):
+        torch.autograd.gradcheck(lambda *_: op(*arguments), leaves)
+
+
 def main():
     """Loads the library and runs the test cases of the calling script."""
     library, libtorch = sys.argv[1:3]

@@ -1,6 +1,12 @@
-"""Checks bov::windowed_attention from Python; see operator_library.py."""
+"""windowed_attention from Python: opcheck, gradcheck and the errors for bad input.
 
-from operator_library import check, load, torch
+How it is started: bov_ops.py.
+"""
+
+import unittest
+
+import bov_ops
+import torch
 
 
 def tensors(shape, kv_heads, dtype=torch.float64):
@@ -21,24 +27,20 @@ def samples():
     yield *tensors((2, 100, 2, 16), 2, torch.float32), 50
 
 
-def check_errors(op):
-    q = torch.zeros(1, 3, 2, 4)
-    for arguments, message in (((q[0], q, q, 1), "q, k and v must be [B, T, heads, D], got [3, 2, 4]"),
-                               ((q, q, q, -1), "left must be 0 or more, got -1")):
-        for device in ("cpu", "meta"):
-            try:
-                op(*[a.to(device) if isinstance(a, torch.Tensor) else a for a in arguments])
-            except RuntimeError as error:
-                assert message in str(error), error
-            else:
-                raise AssertionError(f"no error for {message} on {device}")
+class WindowedAttention(unittest.TestCase):
+    def test_samples(self):
+        for arguments in samples():
+            bov_ops.check(torch.ops.bov.windowed_attention, arguments)
 
-
-def main():
-    op = load().windowed_attention
-    check(op, samples())
-    check_errors(op)
+    def test_errors(self):
+        q = torch.zeros(1, 3, 2, 4)
+        for arguments, message in (((q[0], q, q, 1), r"q, k and v must be \[B, T, heads, D\], got \[3, 2, 4\]"),
+                                   ((q, q, q, -1), "left must be 0 or more, got -1")):
+            for device in ("cpu", "meta"):
+                with self.assertRaisesRegex(RuntimeError, message):
+                    torch.ops.bov.windowed_attention(
+                        *[a.to(device) if isinstance(a, torch.Tensor) else a for a in arguments])
 
 
 if __name__ == "__main__":
-    main()
+    bov_ops.main()

@@ -19,7 +19,7 @@ class Bench(unittest.TestCase):
     def test_list_names_problems_of_the_operator(self):
         result = bench("value_gather", "--list")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("value_gather: forward, 2048 ids x 768, fp32\n", result.stdout)
+        self.assertIn("value_gather: forward, 2048 ids x 768, fp32 to fp32\n", result.stdout)
         self.assertNotIn("copy:", result.stdout)
         self.assertIn("copy: 64 MiB\n", bench("--list").stdout)
 
