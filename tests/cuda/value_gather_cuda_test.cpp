@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "csrc/reference/token_index_reference.h"
 #include "csrc/reference/value_gather_reference.h"
 #include "csrc/value_gather.h"
 #include "support/catch.h"
@@ -12,7 +13,10 @@
 
 namespace {
 
+using bov::ops::token_index;
+using bov::ops::TokenIndex;
 using bov::ops::value_gather;
+using bov::ops::value_gather_layers;
 using bov::testing::bitwise_equal;
 using bov::testing::relative_error;
 using bov::testing::unit_roundoff;
@@ -25,6 +29,9 @@ const std::vector<at::ScalarType> kDtypes = {at::kDouble, at::kFloat, at::kBFloa
 at::Tensor text_like_ids(int64_t count, int64_t rows) {
   return at::randint(rows, {count}, at::kLong).masked_fill(at::rand({count}) < 0.33, rows / 2);
 }
+
+const auto gather = [](const auto&... arguments) { return value_gather(arguments...); };
+const auto reference_gather = [](const auto&... arguments) { return reference::value_gather(arguments...); };
 
 /// The result and the gradients of table and scale, of any implementation.
 template <typename Gather>
@@ -54,10 +61,10 @@ TEST_CASE("value_gather on CUDA equals the reference, and its gradients are as e
         const at::Tensor ids = text_like_ids(700, 41);
         const at::Tensor scale = at::full({}, 1.25, at::kFloat);
         const at::Tensor upstream = at::randn({700, width}, at::kDouble).to(out_dtype);
-        const auto actual = evaluate(value_gather, table.cuda(), ids.cuda(), scale.cuda(), upstream.cuda());
+        const auto actual = evaluate(gather, table.cuda(), ids.cuda(), scale.cuda(), upstream.cuda());
         CHECK(bitwise_equal(actual[0], reference::value_gather(table, ids, scale, out_dtype)));
-        const auto expected = evaluate(reference::value_gather, table.to(at::kDouble), ids,
-                                       scale.to(at::kDouble), upstream.to(at::kDouble));
+        const auto expected = evaluate(reference_gather, table.to(at::kDouble), ids, scale.to(at::kDouble),
+                                       upstream.to(at::kDouble));
         // The bounds of the CPU's test: sums of some 300 terms in the compute precision, then one rounding.
         const bool in_double = table_dtype == at::kDouble || out_dtype == at::kDouble;
         const double sum_error = 20 * unit_roundoff(in_double ? at::kDouble : at::kFloat);
@@ -75,8 +82,8 @@ TEST_CASE("value_gather on CUDA gives the same bits twice at the size of a train
   const at::Tensor ids = text_like_ids(32768, 32768).cuda();
   const at::Tensor scale = at::ones({}, at::kFloat).cuda();
   const at::Tensor upstream = at::randn({32768, 768}, at::kFloat).to(at::kBFloat16).cuda();
-  const auto first = evaluate(value_gather, table, ids, scale, upstream);
-  const auto second = evaluate(value_gather, table, ids, scale, upstream);
+  const auto first = evaluate(gather, table, ids, scale, upstream);
+  const auto second = evaluate(gather, table, ids, scale, upstream);
   for (size_t i = 0; i < first.size(); ++i) {
     CHECK(bitwise_equal(first[i], second[i]));
   }
@@ -109,4 +116,50 @@ TEST_CASE("value_gather on CUDA makes NaN of an id outside the table and names i
   }
   CHECK_THROWS_WITH(value_gather(table, at::zeros({1}, at::kLong)),
                     Contains("ids are on cpu but table is on cuda"));
+}
+
+TEST_CASE("token_index on CUDA equals the reference and leaves out ids outside the table", "[small]") {
+  BOV_NEEDS_CUDA();
+  at::manual_seed(2);
+  for (const int64_t rows : {1, 300, 40000}) {
+    for (const int64_t count : {0, 1, 1000}) {
+      INFO(rows << " rows, " << count << " ids");
+      const at::Tensor ids = text_like_ids(count, rows);
+      const TokenIndex actual = token_index(ids.cuda(), rows);
+      const TokenIndex expected = reference::token_index(ids, rows);
+      for (const auto part :
+           {&TokenIndex::positions, &TokenIndex::offsets, &TokenIndex::distinct, &TokenIndex::count}) {
+        CHECK(at::equal((actual.*part).cpu(), expected.*part));
+      }
+    }
+  }
+  const TokenIndex index = token_index(at::tensor({5, 7, 0, 5}, at::kLong).cuda(), 6);
+  CHECK(at::equal(index.offsets.cpu(), at::tensor({0, 1, 3, 3, 3}, at::kInt)));
+  CHECK(at::equal(index.distinct.cpu(), at::tensor({0, 5, 6, 6}, at::kInt)));
+  CHECK_THROWS_WITH(token_index(at::zeros({1}, at::kLong).cuda(), 6),
+                    Contains("found id 7 outside its table of 6 rows"));
+}
+
+TEST_CASE(
+    "value_gather_layers on CUDA equals value_gather table by table, for more tables than one launch takes",
+    "[small]") {
+  BOV_NEEDS_CUDA();
+  at::manual_seed(3);
+  const at::Tensor ids = text_like_ids(200, 20).cuda();
+  std::vector<at::Tensor> tables;
+  for (int i = 0; i < 35; ++i) {
+    tables.push_back(at::randn({20, 24}).cuda().requires_grad_(true));
+  }
+  const auto values = value_gather_layers(tables, ids, {}, at::kBFloat16, token_index(ids, 20));
+  std::vector<at::Tensor> expected;
+  for (const at::Tensor& table : tables) {
+    expected.push_back(value_gather(table, ids, std::nullopt, at::kBFloat16));
+  }
+  const std::vector<at::Tensor> upstream(tables.size(), at::randn({200, 24}).to(at::kBFloat16).cuda());
+  const auto gradients = torch::autograd::grad(values, tables, upstream);
+  const auto expected_gradients = torch::autograd::grad(expected, tables, upstream);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    CHECK(bitwise_equal(values[i], expected[i]));
+    CHECK(bitwise_equal(gradients[i], expected_gradients[i]));
+  }
 }
