@@ -45,10 +45,13 @@ void add_commands(CLI::App& app) {
   add_bench_command(app);
   add_check_golden_command(app);
   add_compare_command(app);
+  add_convert_command(app);
   add_data_command(app);
   add_doctor_command(app);
   add_eval_command(app);
+  add_generate_command(app);
   add_inspect_command(app);
+  add_memory_command(app);
   add_tokenizer_command(app);
   add_train_command(app);
 }

@@ -8,6 +8,9 @@
 
 namespace bov {
 
+/// Below this many queries a sequence, keys and values are read once for each; from here on, matrices are multiplied.
+inline constexpr int64_t kFewQueries = 16;
+
 /// Softmax attention of the newest Q positions of each sequence over cached keys and values; scale 1/sqrt(D).
 ///
 /// q [B, Q, H, D]; keys and values [B, S, Hkv, D], H a multiple of Hkv. Query i of sequence b sees slot j iff

@@ -21,8 +21,10 @@ PositionCache make_cache(const CacheLayout& layout,
 }  // namespace
 
 DecodeState::DecodeState(CacheLayout layout, int64_t batch, torch::Device device)
-    : layout_(std::move(layout)), device_(device), lengths_(batch, 0), longest_(batch, 0) {
+    : layout_(std::move(layout)), device_(device) {
   TORCH_CHECK(batch >= 1, "DecodeState: batch is ", batch, "; expected 1 or more");
+  lengths_.assign(batch, 0);
+  longest_.assign(batch, 0);
   for (const CacheKey& key : cache_keys(layout_)) {
     caches_.emplace(key, make_cache(layout_, key, batch, device_));
   }

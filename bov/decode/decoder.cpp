@@ -6,12 +6,6 @@
 #include "bov/decode/cached_attention.h"
 
 namespace bov {
-namespace {
-
-/// From this many queries a sequence on, gathering the rows in view once costs less than reading them for each query.
-constexpr int64_t kGatherFrom = 16;
-
-}  // namespace
 
 /// One forward pass: where each cache takes the new tokens, and what each layer sees of it.
 class Decoder::Pass {
@@ -116,7 +110,8 @@ torch::Tensor Decoder::Pass::attend_to_bank(const torch::Tensor& q,
   const int64_t left = state_.layout_.layers[layer].left;
   const torch::Tensor &keys = views_.at(key), &numbers = views_.at(row_numbers);
   const BankTable table = decoder_.banks_->table(layer);
-  if (q.size(1) >= kGatherFrom) {
+  // For many queries, gathering the rows in view once costs less than reading them for each.
+  if (q.size(1) >= kFewQueries) {
     const torch::Tensor values = gather_rows(table, numbers, q.scalar_type()).view(keys.sizes());
     return cached_attention(q, keys, values, plan.host_view_lengths(), left);
   }

@@ -207,7 +207,7 @@ TEST_CASE("a state says what it cannot do") {
                     Catch::Contains("another model or long_window"));
   CHECK_THROWS_WITH(DecodeState::join({state, unlimited.start()}), Catch::Contains("different models"));
   CHECK_THROWS_WITH(DecodeState::join({}), Catch::Contains("no state"));
-  CHECK_THROWS_WITH(decoder.start(0), Catch::Contains("batch is 0"));
+  CHECK_THROWS_WITH(decoder.start(-1), Catch::Contains("batch is -1"));
 }
 
 TEST_CASE("long windows reach as far as in training, or without limit") {

@@ -87,7 +87,7 @@ def cheap_form(words):
         return [*words[1:], "--dry-run"]
     if words[1] == "compare" and words[2].startswith("docs/"):
         return words[1:]
-    if words[1] in ("inspect", "--version", "--help") or words[1:] == ["doctor"]:
+    if words[1] in ("inspect", "memory", "--version", "--help") or words[1:] == ["doctor"]:
         return words[1:]
     return None
 

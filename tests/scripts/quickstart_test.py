@@ -101,6 +101,27 @@ class Quickstart(unittest.TestCase):
         again = json.loads(self.bov("ablate", "grid.yaml", "--out", "out", "--jobs", "2", "--json"))
         self.assertEqual(again, table)
         self.assertEqual(max(path.stat().st_mtime_ns for path in (self.folder / "out").rglob("metrics.jsonl")), newest)
+        self.check_generation(self.folder / "out/bov/seed-1")
+
+    def check_generation(self, run):
+        def generate(checkpoint, tables):
+            return json.loads(self.bov("generate", "--checkpoint", checkpoint, "--prompt", "the and of", "--tables", tables,
+                                       "--samples", "2", "--max-new-tokens", "30", "--seed", "3", "--json"))
+
+        device, host, file = (generate(run, tables) for tables in ("device", "host", "file"))
+        self.assertEqual(len(device["texts"]), 2)
+        self.assertEqual((device["tokens"], device["tokens"]), (host["tokens"], file["tokens"]))
+        # One table of 320 rows of 32 floats.
+        self.assertEqual([device["table_bytes"]["device"], host["table_bytes"]["host"], file["table_bytes"]["file"]],
+                         [320 * 32 * 4] * 3)
+        text = self.bov("generate", "--checkpoint", run, "--prompt", "the and of", "--max-new-tokens", "30", "--seed", "3")
+        self.assertEqual(text, "the and of" + device["texts"][0] + "\n")
+
+        quantized = json.loads(self.bov("convert", "quantize", run, "--out", "int8", "--json"))
+        self.assertEqual(quantized["table_bytes_after"], 320 * (32 + 4))
+        # Rounding a value by at most 1/254 of its row's largest moves no prediction by much.
+        self.assertAlmostEqual(quantized["bits_per_byte_after"], quantized["bits_per_byte_before"], delta=0.01)
+        self.assertEqual(generate("int8", "file")["table_bytes"]["file"], 320 * (32 + 4))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/commands/commands.h"
+#include "experiments/config/run_options.h"
+#include "experiments/config/yaml_config.h"
+#include "experiments/report/memory_report.h"
+
+namespace bov::experiments {
+namespace {
+
+const std::map<std::string, LongWindow> kLongWindows{{"trained", LongWindow::trained},
+                                                     {"unlimited", LongWindow::unlimited}};
+
+struct MemoryArguments {
+  std::string config;
+  std::string contexts = "1K..1M";
+  std::vector<int64_t> batches{1, 8, 64};
+  LongWindow long_window = LongWindow::trained;
+  bool json = false;
+};
+
+void memory(const MemoryArguments& arguments) {
+  const RunConfig config = load_run_config(arguments.config);
+  const GPTOptions options = to_gpt_options(config, resolve_device(config.train).type());
+  const MemoryReport report = report_memory(config.name, options, arguments.long_window,
+                                            parse_contexts(arguments.contexts), arguments.batches);
+  std::cout << (arguments.json ? to_json(report).dump(2) + '\n' : to_text(report));
+}
+
+}  // namespace
+
+void add_memory_command(CLI::App& app) {
+  auto arguments = std::make_shared<MemoryArguments>();
+  auto* command = app.add_subcommand("memory", "Memory that decoding takes, with a V cache and without");
+  command->footer(
+      "Nothing is allocated.\n"
+      "Example: bov memory experiments/configs/paper_135m/bov.yaml --context 1K..1M --batch 1,8,64");
+  command->add_option("CONFIG", arguments->config, "YAML file of a run")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("--context", arguments->contexts,
+                   "Tokens of each sequence: 2048, 16K (16·1024), lists and doubling ranges 1K..1M")
+      ->capture_default_str();
+  command->add_option("--batch", arguments->batches, "Sequences")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--long-window", arguments->long_window,
+                   "How far back L layers see: as trained, or unlimited")
+      ->transform(CLI::CheckedTransformer(kLongWindows))
+      ->default_str("trained");
+  command->add_flag("--json", arguments->json, "Print bytes as JSON");
+  command->callback([arguments] { memory(*arguments); });
+}
+
+}  // namespace bov::experiments

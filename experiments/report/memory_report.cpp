@@ -1,0 +1,150 @@
+#include "experiments/report/memory_report.h"
+
+#include <charconv>
+#include <stdexcept>
+#include <string_view>
+
+#include "experiments/report/number_text.h"
+#include "experiments/report/text_table.h"
+
+namespace bov::experiments {
+namespace {
+
+constexpr int64_t kLongestContext = int64_t{1} << 32;
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw std::invalid_argument("context '" + text +
+                              "': expected tokens as 2048, 16K or 1M, a list 1K,32K or a range 1K..1M");
+}
+
+int64_t parse_context(std::string_view part, const std::string& text) {
+  int64_t unit = 1;
+  if (part.ends_with('K')) unit = int64_t{1} << 10;
+  if (part.ends_with('M')) unit = int64_t{1} << 20;
+  if (unit > 1) part.remove_suffix(1);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+  if (error != std::errc() || end != part.data() + part.size() || number < 1 ||
+      number > kLongestContext / unit) {
+    refuse(text);
+  }
+  return number * unit;
+}
+
+std::string mebibytes(int64_t bytes) {
+  return fixed_text(static_cast<double>(bytes) / (1 << 20), 1);
+}
+
+std::string count_text(const std::optional<int64_t>& count) {
+  return count ? std::to_string(*count) : "never";
+}
+
+nlohmann::ordered_json count_json(const std::optional<int64_t>& count) {
+  return count ? nlohmann::ordered_json(*count) : nlohmann::ordered_json();
+}
+
+std::string points_text(const MemoryReport& report) {
+  const auto right = [](const char* title) { return TextColumn{title, Align::right}; };
+  TextTable table{
+      {right("tokens"), right("batch"), right("K"), right("V, plain"), right("V, windows"), right("device"),
+       right("int8"), right("host"), right("file"), right("Eq. 6"), right("Fig. 5a")},
+      {}};
+  for (const MemoryPoint& point : report.points) {
+    table.rows.push_back({std::to_string(point.context), std::to_string(point.batch),
+                          mebibytes(point.memory.cache.keys), mebibytes(point.memory.plain_values),
+                          mebibytes(point.memory.with_values.values), mebibytes(point.with_device_tables()),
+                          mebibytes(point.with_int8_tables()), mebibytes(point.with_host_tables()),
+                          mebibytes(point.without_tables()), std::to_string(point.saved_elements),
+                          fixed_text(100 * point.saved_fraction, 2) + " %"});
+  }
+  return render_terminal(table);
+}
+
+std::string break_even_text(const MemoryReport& report) {
+  TextTable table{{{"batch", Align::right},
+                   {"tokens, against a plain V cache", Align::right},
+                   {"tokens, against one with windows", Align::right},
+                   {"sequences that fill their windows", Align::right}},
+                  {}};
+  for (const auto& [batch, at] : report.break_even) {
+    table.rows.push_back({std::to_string(batch), count_text(at.plain_context),
+                          count_text(at.windowed_context), count_text(at.windowed_batch)});
+  }
+  return render_terminal(table);
+}
+
+}  // namespace
+
+std::vector<int64_t> parse_contexts(const std::string& text) {
+  std::vector<int64_t> contexts;
+  std::string_view rest = text;
+  while (true) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    const size_t dots = part.find("..");
+    const int64_t first = parse_context(part.substr(0, dots), text);
+    const int64_t last = dots == std::string_view::npos ? first : parse_context(part.substr(dots + 2), text);
+    if (last < first) refuse(text);
+    for (int64_t context = first; context <= last; context *= 2) contexts.push_back(context);
+    if (part.size() == rest.size()) return contexts;
+    rest.remove_prefix(part.size() + 1);
+  }
+}
+
+MemoryReport report_memory(const std::string& name,
+                           const GPTOptions& options,
+                           LongWindow long_window,
+                           const std::vector<int64_t>& contexts,
+                           const std::vector<int64_t>& batches) {
+  MemoryReport report{.name = name, .long_window = long_window};
+  for (const int64_t batch : batches) {
+    for (const int64_t context : contexts) {
+      report.points.push_back({context, batch, decode_memory(options, long_window, context, batch),
+                               saved_elements(options, context, batch),
+                               saved_fraction(options, context, batch)});
+    }
+    report.break_even.emplace_back(batch, break_even(options, long_window, batch));
+  }
+  return report;
+}
+
+nlohmann::ordered_json to_json(const MemoryReport& report) {
+  nlohmann::ordered_json json;
+  json["name"] = report.name;
+  json["long_window"] = report.long_window == LongWindow::trained ? "trained" : "unlimited";
+  json["points"] = nlohmann::ordered_json::array();
+  for (const MemoryPoint& point : report.points) {
+    json["points"].push_back({{"tokens", point.context},
+                              {"batch", point.batch},
+                              {"key_bytes", point.memory.cache.keys},
+                              {"plain_value_bytes", point.memory.plain_values},
+                              {"windowed_value_bytes", point.memory.with_values.values},
+                              {"kept_value_bytes", point.memory.cache.values},
+                              {"token_id_bytes", point.memory.cache.token_ids},
+                              {"table_bytes", point.memory.tables},
+                              {"int8_table_bytes", point.memory.tables_int8},
+                              {"rows_seen_bytes", point.memory.rows_seen},
+                              {"equation_6_elements", point.saved_elements},
+                              {"figure_5a_fraction", point.saved_fraction}});
+  }
+  json["break_even"] = nlohmann::ordered_json::array();
+  for (const auto& [batch, at] : report.break_even) {
+    json["break_even"].push_back({{"batch", batch},
+                                  {"plain_tokens", count_json(at.plain_context)},
+                                  {"windowed_tokens", count_json(at.windowed_context)},
+                                  {"windowed_sequences", count_json(at.windowed_batch)}});
+  }
+  return json;
+}
+
+std::string to_text(const MemoryReport& report) {
+  const bool trained = report.long_window == LongWindow::trained;
+  return report.name + ": MiB to decode, long windows " + (trained ? "as trained" : "unlimited") +
+         "\nV, plain: every layer keeps every position. V, windows: as far as each window reaches. device, "
+         "int8, host,\n"
+         "file: V that is kept all the same, ids and the tables, or their rows seen, in the device's "
+         "memory.\n\n" +
+         points_text(report) + "\nThe tables take less than the values that they save from here on\n\n" +
+         break_even_text(report);
+}
+
+}  // namespace bov::experiments

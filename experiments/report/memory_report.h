@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bov/decode/decode_memory.h"
+
+/// What decoding takes in memory: a V cache against tables in each place.
+namespace bov::experiments {
+
+/// "16K" (16·1024), "1M" (1024²), "2048", lists of them ("1K,32K") and ranges by doubling ("1K..1M"). Throws
+/// std::invalid_argument naming the text and what was expected.
+std::vector<int64_t> parse_contexts(const std::string& text);
+
+struct MemoryPoint {
+  int64_t context = 0;
+  int64_t batch = 0;
+  DecodeMemory memory;
+  int64_t saved_elements = 0;  ///< Eq. 6
+  double saved_fraction = 0;   ///< Figure 5a
+
+  /// Bytes in the computing device's memory in place of a V cache: what V must be kept all the same, ids, tables.
+  int64_t with_device_tables() const { return without_tables() + memory.tables; }
+  int64_t with_int8_tables() const { return without_tables() + memory.tables_int8; }
+  int64_t with_host_tables() const { return without_tables() + memory.rows_seen; }
+  int64_t without_tables() const { return memory.cache.values + memory.cache.token_ids; }
+};
+
+struct MemoryReport {
+  std::string name;  ///< of the config
+  LongWindow long_window = LongWindow::trained;
+  std::vector<MemoryPoint> points;
+  std::vector<std::pair<int64_t, BreakEven>> break_even;  ///< by batch
+};
+
+MemoryReport report_memory(const std::string& name,
+                           const GPTOptions& options,
+                           LongWindow long_window,
+                           const std::vector<int64_t>& contexts,
+                           const std::vector<int64_t>& batches);
+
+nlohmann::ordered_json to_json(const MemoryReport& report);
+/// A page for a terminal.
+std::string to_text(const MemoryReport& report);
+
+}  // namespace bov::experiments

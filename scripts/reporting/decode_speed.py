@@ -1,0 +1,54 @@
+"""Draws what `bov bench decode --json FILE` measured: tokens a second by context, one panel for each problem.
+
+Usage: scripts/plot_decode FILE --out DIR     writes DIR/decode_speed.{png,svg}
+"""
+
+import argparse
+import json
+import pathlib
+import re
+
+from . import chart, draw_files
+
+PROBLEM = re.compile(r"(?P<work>.*), (?P<windows>[^,]*), T (?P<thousands>\d+)K, batch (?P<batch>\d+)")
+
+
+def points(measurements):
+    """{(work, windows, batch): {method: [(tokens of context, tokens a second)]}}, in the file's order."""
+    problems = {}
+    for measured in measurements:
+        if measured["op"] != "decode":
+            continue
+        problem = PROBLEM.fullmatch(measured["problem"])
+        batch = int(problem["batch"])
+        methods = problems.setdefault((problem["work"], problem["windows"], batch), {})
+        methods.setdefault(measured["method"], []).append(
+            (1024 * int(problem["thousands"]), batch / measured["median_seconds"]))
+    return problems
+
+
+def decode_chart(measurements):
+    panels = []
+    for (work, windows, batch), methods in points(measurements).items():
+        series = [chart.Series(method, *zip(*sorted(values)), style=chart.style(index), points=True)
+                  for index, (method, values) in enumerate(methods.items())]
+        title = f"{work}\n{windows}" + (f", batch {batch}" if batch > 1 else "")
+        panels.append(chart.Panel(title, "tokens of context", "tokens per second", series, x_log=True))
+    if not panels:
+        raise SystemExit("the file holds no measurement of decode")
+    return chart.Chart("decode_speed", "Decoding", "Tokens a second by length of context.", panels)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    measurements = json.loads(arguments.file.read_text())["measurements"]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for path in draw_files.save(decode_chart(measurements), arguments.out):
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
