@@ -42,9 +42,12 @@ enum class BankAlgorithm {
 /// an argument requires a gradient while gradients are recorded. Under autocast q is cast, nothing else.
 ///
 /// Throws c10::Error for arguments of another shape, dtype, device or layout. Lengths and ids are values: on
-/// the CPU a length outside {0} ∪ [Q, S] or an id in view outside [0, R) throws, naming it and its index.
+/// the CPU a length outside {0} ∪ [Q, S] or an id in view outside [0, R) throws, naming it and its index. On
+/// CUDA nothing waits for the device: the result of such a sequence, or of a query that sees such an id, is
+/// NaN, nothing outside the tensors is read, and the id is reported as value_gather does. There `automatic` is
+/// `indirect`, and `aggregated` sorts the ids at each call.
 ///
-/// Registered as torch.ops.bov.bank_attention for CPU, Meta, Autograd and Autocast.
+/// Registered as torch.ops.bov.bank_attention for CPU, CUDA, Meta, Autograd and Autocast.
 BOV_OPS_API at::Tensor bank_attention(const at::Tensor& q,
                                       const at::Tensor& keys,
                                       const at::Tensor& table,

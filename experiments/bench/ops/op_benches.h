@@ -9,6 +9,7 @@
 /// `inputs` outlives the groups.
 namespace bov::experiments {
 
+std::vector<BenchGroup> bank_attention_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> copy_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> decode_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> token_index_benches(const BenchInputs& inputs);
