@@ -1,20 +1,15 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
-#include "bov/io/checkpoint.h"
-#include "bov/io/module_state.h"
 #include "experiments/commands/commands.h"
 #include "experiments/config/run_options.h"
-#include "experiments/config/yaml_config.h"
 #include "experiments/eval/validation.h"
 #include "experiments/runtime.h"
-#include "experiments/train/run_folder.h"
+#include "experiments/train/run_model.h"
 #include "experiments/train/trainer.h"
 
 namespace bov::experiments {
@@ -28,18 +23,6 @@ struct EvalArguments {
   std::optional<int> threads;
   bool json = false;
 };
-
-/// `path` itself if it is a checkpoint, the newest one if it is a run's folder.
-std::filesystem::path checkpoint_of(const std::filesystem::path& path,
-                                    const std::filesystem::path& run_folder) {
-  if (!std::filesystem::equivalent(path, run_folder)) return path;
-  const auto latest = latest_checkpoint(run_folder / "checkpoints");
-  if (!latest.path && !latest.skipped.empty()) {
-    throw std::runtime_error(latest.skipped.back().path.string() + ": " + latest.skipped.back().reason);
-  }
-  if (!latest.path) throw std::runtime_error(path.string() + ": this run has no checkpoint yet");
-  return *latest.path;
-}
 
 void print(const ValidationResult& result, int64_t step, bool json) {
   const nlohmann::json numbers = {{"step", step},
@@ -57,20 +40,15 @@ void print(const ValidationResult& result, int64_t step, bool json) {
 
 void eval(const EvalArguments& arguments) {
   prepare_computation(arguments.threads);
-  const auto run_folder = run_folder_of(arguments.path);
-  auto config = load_run_config(run_folder / "config.yaml");
-  if (!arguments.data.empty()) config.data.shards = arguments.data;
-  if (!arguments.device.empty()) config.train.device = arguments.device;
-  if (arguments.tokens) config.evaluation.tokens = *arguments.tokens;
+  RunCheckpoint run = find_checkpoint(arguments.path);
+  if (!arguments.data.empty()) run.config.data.shards = arguments.data;
+  if (!arguments.device.empty()) run.config.train.device = arguments.device;
+  if (arguments.tokens) run.config.evaluation.tokens = *arguments.tokens;
 
-  const auto device = resolve_device(config.train);
-  const auto data = DataFolder::open(config.data.shards);
-  const auto contents = load_checkpoint(checkpoint_of(arguments.path, run_folder), CheckpointParts::model);
-  GPT model(to_gpt_options(config, device.type()));
-  // Dtypes that follow the device differ between a GPU's checkpoint and a CPU.
-  load_parameters(*model, contents.model, /*convert_dtype=*/true);
-  model->to(device);
-  print(*evaluate(model, data, device, validation_options(config)), contents.step, arguments.json);
+  const auto device = resolve_device(run.config.train);
+  const auto data = DataFolder::open(run.config.data.shards);
+  RunModel loaded = load_run_model(run, device);
+  print(*evaluate(loaded.model, data, device, validation_options(run.config)), loaded.step, arguments.json);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "experiments/commands/commands.h"
 #include "experiments/config/run_options.h"
@@ -58,11 +59,13 @@ void generate_command(const GenerateArguments& arguments) {
 
   // One sample is shown as it comes; several would mix, so each is shown when all are done.
   const bool stream = arguments.generate.samples == 1 && !arguments.json;
-  if (stream) std::cout << prompt << std::flush;
+  // What is wrong with the prompt is found before the first token, so the prompt is shown with it.
+  std::string unseen = stream ? prompt : "";
   const TextGeneration result =
       generate_text(decoder, tokenizer, prompt, arguments.generate, [&](int64_t, std::string_view text) {
-        if (stream) std::cout << text << std::flush;
+        if (stream) std::cout << std::exchange(unseen, "") << text << std::flush;
       });
+  std::cout << unseen;
   const BankBytes banks = decoder.banks().bytes();
   if (arguments.json) {
     auto json = to_json(result.generation, banks);

@@ -121,6 +121,7 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(quantized["table_bytes_after"], 320 * (32 + 4))
         # Rounding a value by at most 1/254 of its row's largest moves no prediction by much.
         self.assertAlmostEqual(quantized["bits_per_byte_after"], quantized["bits_per_byte_before"], delta=0.01)
+        self.assertEqual(json.loads(self.bov("eval", "int8", "--json"))["validation_bpb"], quantized["bits_per_byte_after"])
         self.assertEqual(generate("int8", "file")["table_bytes"]["file"], 320 * (32 + 4))
 
 
