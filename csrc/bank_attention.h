@@ -26,15 +26,13 @@ enum class BankAlgorithm {
 /// @param keys       [B, S, Hkv, D] K cache, H a multiple of Hkv; float32, bfloat16 or float16, or float64 if
 ///                   q is float64. Any strides with adjacent last dimension. Slots at and beyond lengths[b]
 ///                   are never read.
-/// @param table      [R, Hkv·D] of the same dtypes as keys may have, or int8 with `row_scale`; adjacent
-/// columns.
+/// @param table      [R, Hkv·D] of the dtypes that keys may have, or int8 with `row_scale`; adjacent columns.
 /// @param ids        [B, S] int64, int32, int16, uint16 or uint8: token id of each slot, in [0, R).
 /// @param lengths    [B] int64: slots of each sequence that are filled, the Q new ones included; from Q to S.
 ///                   0 marks an idle row of the batch, whose result is 0.
 /// @param left       how many earlier slots a query sees, >= 0; S or more for all of them.
 /// @param scale      γ, one floating point number as a tensor of one element; 1 if absent.
-/// @param row_scale  [R] float32, contiguous: an int8 table stands for row_scale[r]·table[r]. With int8
-/// alone.
+/// @param row_scale  [R] float32, contiguous, with an int8 table alone, which stands for row_scale[r]·table[r].
 /// @param algorithm  how value rows are summed.
 /// @return           [B, Q, H, D] in q's dtype, contiguous. Arithmetic is float32, float64 if q is float64.
 ///
@@ -43,9 +41,9 @@ enum class BankAlgorithm {
 ///
 /// Throws c10::Error for arguments of another shape, dtype, device or layout. Lengths and ids are values: on
 /// the CPU a length outside {0} ∪ [Q, S] or an id in view outside [0, R) throws, naming it and its index. On
-/// CUDA nothing waits for the device: the result of such a sequence, or of a query that sees such an id, is
-/// NaN, nothing outside the tensors is read, and the id is reported as value_gather does. There `automatic` is
-/// `indirect`, and `aggregated` sorts the ids at each call.
+/// CUDA nothing waits for the device: the result of such a sequence is NaN, nothing outside the tensors is
+/// read, and an id is reported as value_gather does. There `automatic` is `indirect`, and `aggregated` sorts
+/// the ids at each call.
 ///
 /// Registered as torch.ops.bov.bank_attention for CPU, CUDA, Meta, Autograd and Autocast.
 BOV_OPS_API at::Tensor bank_attention(const at::Tensor& q,

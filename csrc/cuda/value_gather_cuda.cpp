@@ -6,27 +6,13 @@
 
 #include <vector>
 
+#include "csrc/cuda/element_of.h"
 #include "csrc/cuda/id_report.h"
 #include "csrc/kernels/value_gather.cuh"
 #include "csrc/value_gather_contract.h"
 
 namespace bov::ops {
 namespace {
-
-kernels::Element element_of(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return kernels::Element::float64;
-    case at::kFloat:
-      return kernels::Element::float32;
-    case at::kBFloat16:
-      return kernels::Element::bfloat16;
-    case at::kHalf:
-      return kernels::Element::float16;
-    default:
-      TORCH_CHECK(false, "value_gather: no CUDA kernel for ", type);
-  }
-}
 
 /// The kernels read the scale where it is, so that nothing waits for the device.
 at::Tensor scale_in(const std::optional<at::Tensor>& scale, at::ScalarType compute) {

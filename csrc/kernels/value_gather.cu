@@ -1,9 +1,7 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <limits>
 
+#include "csrc/kernels/element.cuh"
 #include "csrc/kernels/value_gather.cuh"
 
 namespace bov::kernels {
@@ -28,22 +26,6 @@ __global__ void combine_kernel(ScatterProblem<Grad, Table> problem, ChunkGrid gr
   if (vector < grid.vectors) {
     combine_thread<V>(problem, grid, blockIdx.x, vector);
   }
-}
-
-/// Calls `body` with a null pointer of the C++ type.
-template <typename Body>
-cudaError_t with_element(Element type, Body body) {
-  switch (type) {
-    case Element::float64:
-      return body(static_cast<double*>(nullptr));
-    case Element::float32:
-      return body(static_cast<float*>(nullptr));
-    case Element::bfloat16:
-      return body(static_cast<__nv_bfloat16*>(nullptr));
-    case Element::float16:
-      return body(static_cast<__half*>(nullptr));
-  }
-  return cudaErrorInvalidValue;
 }
 
 int64_t element_size(Element type) {

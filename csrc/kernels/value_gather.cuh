@@ -4,14 +4,13 @@
 
 #include <cstdint>
 
+#include "csrc/kernels/element.h"
 #include "csrc/kernels/value_gather_threads.h"
 
 /// value_gather on a CUDA device: raw device pointers and a stream in, a status out. The caller owns every
 /// buffer, sets the device and has checked shapes and dtypes. Offsets into tables and results are 64-bit. The arithmetic is done in ComputeType of the two
 /// element types.
 namespace bov::kernels {
-
-enum class Element { float64, float32, bfloat16, float16 };
 
 struct GatherLayer {
   const void* table;   ///< [rows, width]
