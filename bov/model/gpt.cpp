@@ -136,7 +136,13 @@ torch::Tensor GPTImpl::hidden_states(const torch::Tensor& token_ids) {
   const RotaryTables rotary = rotary_tables(positions, o.head_dim(), o.rotary_base, o.compute_dtype);
   ValueInputs inputs;
   inputs.token_ids = token_ids;
-  if (!shared_bank.is_empty()) inputs.shared_values = shared_bank->forward(token_ids, o.compute_dtype);
+  const bool has_banks = value_source_info(o.value.source).has_table && !target_layers_.empty();
+  if (has_banks && torch::GradMode::is_enabled()) {
+    inputs.token_index = ops::token_index(token_ids, o.vocab_size);
+  }
+  if (!shared_bank.is_empty()) {
+    inputs.shared_values = shared_bank->forward(token_ids, o.compute_dtype, /*scale=*/{}, inputs.token_index);
+  }
   return run_blocks(x, inputs, [&](int64_t layer, CausalSelfAttentionImpl& attention, ValueInputs& inputs) {
     const torch::Tensor values = attention.values(inputs);
     if (layer == 0) inputs.first_layer_values = values;

@@ -30,10 +30,11 @@ void BankOfValuesImpl::reset_parameters() {
 
 torch::Tensor BankOfValuesImpl::forward(const torch::Tensor& token_ids,
                                         std::optional<torch::Dtype> dtype,
-                                        const torch::Tensor& scale) {
+                                        const torch::Tensor& scale,
+                                        const std::optional<ops::TokenIndex>& index) {
   std::optional<torch::Tensor> scale_or_none;
   if (scale.defined()) scale_or_none = scale;
-  return ops::value_gather(table, token_ids, scale_or_none, dtype)
+  return ops::value_gather(table, token_ids, scale_or_none, dtype, index)
       .unflatten(-1, {options_.n_kv_head(), options_.head_dim()});
 }
 

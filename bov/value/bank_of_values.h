@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "bov/export.h"
+#include "csrc/token_index.h"
 
 namespace bov {
 
@@ -35,10 +36,12 @@ class BOV_API BankOfValuesImpl : public torch::nn::Cloneable<BankOfValuesImpl> {
   void reset_parameters();
 
   /// token_ids [..] integral, each in [0, vocab_size) -> [.., Hkv, D] in `dtype` (default: the table's). With `scale`
-  /// (one element) the rows are multiplied by it in the same pass. Throws c10::Error naming the first id out of range.
+  /// (one element) the rows are multiplied by it in the same pass. With `index`, of token_ids and vocab_size, the backward
+  /// pass sorts nothing. Throws c10::Error naming the first id out of range.
   torch::Tensor forward(const torch::Tensor& token_ids,
                         std::optional<torch::Dtype> dtype = std::nullopt,
-                        const torch::Tensor& scale = {});
+                        const torch::Tensor& scale = {},
+                        const std::optional<ops::TokenIndex>& index = std::nullopt);
 
   /// Sets row t to RMSNorm(embedding[t])·projectionᵀ in float32 or better: embedding [|V|, C], projection
   /// [Hkv·D, C]. The layer then starts as the x0·W_V variant (without smear).

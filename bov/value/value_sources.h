@@ -5,11 +5,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bov/export.h"
 #include "bov/value/value_spec.h"
+#include "csrc/token_index.h"
 
 /// The third axis: what a value source is, and the registry of all of them.
 namespace bov {
@@ -21,6 +23,8 @@ struct BOV_API ValueInputs {
   torch::Tensor first_layer_values;  ///< [B, T, Hkv, D] V1: layer 0's own values; undefined in layer 0
   torch::Tensor token_ids;           ///< [B, T] int64
   torch::Tensor shared_values;       ///< [B, T, Hkv, D] rows of the table that all layers share
+  /// Of token_ids and the vocabulary, where gradients of tables are wanted: banks then sort nothing of their own.
+  std::optional<ops::TokenIndex> token_index;
 };
 
 /// What decoding must keep to have a layer's values of past tokens again.

@@ -9,7 +9,8 @@ class BankSource : public ValueSource {
   explicit BankSource(const BankOfValuesOptions& options) : bank_(options) {}
   torch::Tensor values(const ValueInputs& inputs) const override {
     TORCH_CHECK(inputs.token_ids.defined(), "value source 'bank': ValueInputs.token_ids is undefined");
-    return bank_.ptr()->forward(inputs.token_ids, inputs.hidden.scalar_type());
+    return bank_.ptr()->forward(inputs.token_ids, inputs.hidden.scalar_type(), /*scale=*/{},
+                                inputs.token_index);
   }
   std::shared_ptr<torch::nn::Module> module() const override { return bank_.ptr(); }
   std::string module_name() const override { return "bank"; }
