@@ -41,7 +41,9 @@ GridPlan plan_grid(const GridConfig& grid, const std::filesystem::path& folder) 
                            .seed = run.seed,
                            .folder = folder / run.row / ("seed-" + std::to_string(run.seed)),
                            .config_text = write_run_config(run.config),
-                           .config_hash = config_hash(run.config)});
+                           .config_hash = config_hash(run.config),
+                           .shards = run.config.data.shards,
+                           .data = nullptr});
     }
   }
   return plan;

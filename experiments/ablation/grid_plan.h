@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct PlannedRun {
   int64_t seed = 0;
   std::filesystem::path folder;  ///< <grid folder>/<row>/seed-<seed>
   std::string config_text;       ///< the run's complete config in YAML
-  std::string config_hash;       ///< runs with equal hashes compute the same
+  std::string config_hash;       ///< runs with equal hashes and equal data compute the same
+  std::filesystem::path shards;  ///< data folder
+  nlohmann::json data;  ///< its identity (DataFolder::identity), null where it is unknown (grid_data.h)
 };
 
 /// Everything that a grid will do, as plain data: no file is touched, no tensor made.

@@ -98,7 +98,8 @@ class GridSession {
   void start(const PlannedRun& run) {
     const std::string label = run_label(plan_, run);
     if (const auto replaced = prepare_run_folder(run)) {
-      console_.message(label + ": the folder held a run of another config, kept as " + replaced->string());
+      console_.message(label + ": the folder held a run of " + replaced->difference + ", kept as " +
+                       replaced->folder.string());
     }
     ActiveRun active{.run = &run, .process = nullptr, .device = "", .progress = {}};
     if (const auto step = read_newest_step(run.folder)) active.first_step = step->step;
@@ -123,7 +124,11 @@ class GridSession {
       child.command.push_back(argument);
     }
     child.environment["OMP_NUM_THREADS"] = threads;
-    if (!device.empty()) child.environment["CUDA_VISIBLE_DEVICES"] = device;
+    if (!device.empty()) {
+      // Never the CPU, should the GPU not be there.
+      child.command.insert(child.command.end(), {"--device", "cuda"});
+      child.environment["CUDA_VISIBLE_DEVICES"] = device;
+    }
     return child;
   }
 

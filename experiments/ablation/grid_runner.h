@@ -10,7 +10,8 @@
 namespace bov::experiments {
 
 struct GridRunnerOptions {
-  /// The trainer; "<run>/config.yaml --run-dir <run> --threads <threads> --quiet" is appended.
+  /// The trainer; "<run>/config.yaml --run-dir <run> --threads <threads> --quiet" is appended,
+  /// and "--device cuda" with devices.
   std::vector<std::string> trainer_command{"/proc/self/exe", "train"};
   int64_t jobs = 1;                  ///< runs side by side
   int64_t threads = 1;               ///< of each run

@@ -3,9 +3,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 
 #include "bov/io/atomic_file.h"
 #include "experiments/config/yaml_config.h"
+#include "experiments/data/data_identity.h"
+#include "experiments/train/run_folder.h"
 #include "experiments/train/run_lock.h"
 
 namespace bov::experiments {
@@ -16,6 +19,7 @@ using std::filesystem::path;
 // A log line with every coefficient of 48 layers takes about 5 kB.
 constexpr std::streamoff kTailBytes = 1 << 16;
 
+constexpr const char* kConfig = "config.yaml";
 constexpr const char* kResult = "result.json";
 constexpr const char* kFailure = "failure.json";
 
@@ -30,12 +34,11 @@ std::string read_tail(const path& file) {
   return text.str();
 }
 
-// The JSON object in `file`, if it is whole and tells of the config with this hash, or of any if there is no hash.
-std::optional<nlohmann::json> read_record(const path& file, const std::optional<std::string>& config_hash) {
+// The JSON object in a file, if it is whole.
+std::optional<nlohmann::json> read_record(const path& file) {
   std::ifstream in(file);
   auto json = nlohmann::json::parse(in, nullptr, false);
   if (!json.is_object()) return std::nullopt;
-  if (config_hash && json.value("config_hash", "") != *config_hash) return std::nullopt;
   return json;
 }
 
@@ -54,20 +57,43 @@ bool is_completed(const nlohmann::json& json) {
 }
 
 void read_completed(const nlohmann::json& json, RunResult& result) {
-  result.status = RunStatus::complete;
   result.bits_per_byte = json.at("validation_bpb").get<double>();
   if (json.contains("tokens_per_second")) result.tokens_per_second = json["tokens_per_second"].get<double>();
   if (json.contains("peak_memory_bytes")) result.peak_memory_bytes = json["peak_memory_bytes"].get<double>();
   if (json.contains("coefficients")) result.coefficients = read_coefficients(json["coefficients"]);
+  result.status = RunStatus::complete;
 }
 
-bool holds_other_config(const PlannedRun& run) {
-  const path file = run.folder / "config.yaml";
-  if (!std::filesystem::exists(file)) return false;
+// How the run ended, by what the trainer and the grid have recorded; nothing if it has not.
+std::optional<RunResult> read_records(const path& folder, int64_t seed) {
+  RunResult result{.seed = seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
+  const auto own = read_record(folder / kResult);
+  if (own && is_completed(*own)) {
+    read_completed(*own, result);
+    return result;
+  }
+  // The trainer itself records a divergence, in result.json; every other failure is recorded by the grid.
+  for (const auto& record : {own, read_record(folder / kFailure)}) {
+    if (!record) continue;
+    result.status = RunStatus::failed;
+    result.error = record->value("error", "");
+    return result;
+  }
+  return std::nullopt;
+}
+
+// Why the run in the folder is not `run`; empty if it is, or there is none.
+std::string difference_from(const PlannedRun& run) {
+  const path file = run.folder / kConfig;
+  if (!std::filesystem::exists(file)) return "";
   try {
-    return config_hash(load_run_config(file)) != run.config_hash;
-  } catch (const ConfigError&) {
-    return true;
+    if (config_hash(load_run_config(file)) != run.config_hash) return "another config";
+    const nlohmann::json there = recorded_data(run.folder);
+    if (there.is_null() || run.data.is_null()) return "";
+    const std::string difference = identity_difference(there, run.data);
+    return difference.empty() ? "" : "other data (" + difference + ")";
+  } catch (const std::runtime_error& error) {
+    return "an unreadable config or environment (" + std::string(error.what()) + ")";
   }
 }
 
@@ -83,26 +109,20 @@ path set_aside(const path& folder) {
 
 }  // namespace
 
-RunResult read_run_folder(const path& folder, int64_t seed, const std::optional<std::string>& config_hash) {
-  RunResult result{.seed = seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
-  if (std::filesystem::exists(folder / "metrics.jsonl")) result.status = RunStatus::unfinished;
-  if (const auto json = read_record(folder / kResult, config_hash); json && is_completed(*json)) {
-    read_completed(*json, result);
-    return result;
+RunResult read_run_folder(const path& folder, int64_t seed) {
+  RunResult nothing{.seed = seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
+  if (std::filesystem::exists(folder / "metrics.jsonl")) nothing.status = RunStatus::unfinished;
+  try {
+    return read_records(folder, seed).value_or(nothing);
+  } catch (const std::exception&) {
+    return nothing;  // an entry of another type
   }
-  // The trainer itself records a divergence, in result.json; every other failure is recorded by the grid.
-  for (const char* name : {kResult, kFailure}) {
-    if (const auto json = read_record(folder / name, config_hash)) {
-      result.status = RunStatus::failed;
-      result.error = json->value("error", "");
-      break;
-    }
-  }
-  return result;
 }
 
 RunResult read_run_result(const PlannedRun& run) {
-  return read_run_folder(run.folder, run.seed, run.config_hash);
+  const bool is_own = std::filesystem::exists(run.folder / kConfig) && difference_from(run).empty();
+  if (is_own) return read_run_folder(run.folder, run.seed);
+  return {.seed = run.seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
 }
 
 GridResult read_grid_result(const GridPlan& plan) {
@@ -118,6 +138,7 @@ std::optional<RunStep> read_newest_step(const path& run_folder) {
   for (std::string line; std::getline(lines, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, false);
     if (!row.is_object() || !row.contains("step") || !row.contains("loss")) continue;
+    if (!row["step"].is_number_integer() || !row["loss"].is_number()) continue;
     newest = RunStep{row["step"].get<int64_t>(), row["loss"].get<double>()};
   }
   return newest;
@@ -132,11 +153,13 @@ std::string last_log_line(const path& run_folder) {
   return last;
 }
 
-std::optional<path> prepare_run_folder(const PlannedRun& run) {
-  std::optional<path> replaced;
-  if (holds_other_config(run)) replaced = set_aside(run.folder);
+std::optional<ReplacedRun> prepare_run_folder(const PlannedRun& run) {
+  std::optional<ReplacedRun> replaced;
+  if (const std::string difference = difference_from(run); !difference.empty()) {
+    replaced = ReplacedRun{set_aside(run.folder), difference};
+  }
   std::filesystem::create_directories(run.folder);
-  atomic_write_text(run.folder / "config.yaml", run.config_text);
+  atomic_write_text(run.folder / kConfig, run.config_text);
   std::filesystem::remove(run.folder / kFailure);
   return replaced;
 }

@@ -11,14 +11,18 @@
 #include <vector>
 
 #include "bov/io/atomic_file.h"
+#include "experiments/ablation/cuda_devices.h"
 #include "experiments/ablation/grid_console.h"
+#include "experiments/ablation/grid_data.h"
 #include "experiments/ablation/grid_plan.h"
 #include "experiments/ablation/grid_runner.h"
 #include "experiments/ablation/prepare_data.h"
 #include "experiments/ablation/run_selection.h"
 #include "experiments/ablation/run_state.h"
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/config/grid_config.h"
+#include "experiments/grid_files.h"
 #include "experiments/report/inspection.h"
 #include "experiments/report/number_text.h"
 #include "experiments/report/table.h"
@@ -53,13 +57,22 @@ GridConfig load_grid(const AblateArguments& arguments) {
 
 GridRunnerOptions runner_options(const AblateArguments& arguments, const GridConfig& grid, size_t runs) {
   GridRunnerOptions options;
-  options.devices = arguments.devices;
+  options.devices = visible_cuda_devices(arguments.devices);
   const int64_t wanted = arguments.devices.empty() ? arguments.jobs.value_or(grid.jobs)
                                                    : static_cast<int64_t>(arguments.devices.size());
   options.jobs = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, static_cast<int64_t>(runs)));
   const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
   options.threads = std::max<int64_t>(1, cores / options.jobs);
   return options;
+}
+
+/// With --devices every run goes to a GPU, so no row may name a device of its own.
+void check_devices_are_free(const GridConfig& grid) {
+  for (const RunConfig& row : grid.rows) {
+    if (row.train.device == "auto" || row.train.device == "cuda") continue;
+    throw std::invalid_argument("row " + row.name + " has train.device: " + row.train.device +
+                                "; --devices expects auto or cuda");
+  }
 }
 
 void print_dry_run(const GridConfig& grid,
@@ -115,21 +128,29 @@ void ablate(const AblateArguments& arguments) {
   const GridConfig grid = load_grid(arguments);
   const std::filesystem::path folder = arguments.out.empty() ? std::filesystem::path("runs") / grid.name
                                                              : std::filesystem::path(arguments.out);
-  const GridPlan plan = plan_grid(grid, folder);
-  const std::vector<PlannedRun> runs = select_runs(plan, arguments.only, shard);
-  if (arguments.dry_run) return print_dry_run(grid, plan, runs, arguments.json);
-
+  GridPlan plan = plan_grid(grid, folder);
+  if (arguments.dry_run) {
+    find_data(plan);
+    return print_dry_run(grid, plan, select_runs(plan, arguments.only, shard), arguments.json);
+  }
+  // What is wrong with the arguments shows before the data are made.
+  const GridRunnerOptions options =
+      runner_options(arguments, grid, select_runs(plan, arguments.only, shard).size());
+  if (!options.devices.empty()) check_devices_are_free(grid);
   const ProgressStyle style = arguments.quiet ? ProgressStyle::none : progress_style_of_stderr();
   std::filesystem::create_directories(folder);
-  atomic_write_text(folder / "grid.yaml", write_grid_config(grid));
+  atomic_write_text(folder / kGridConfigFile, write_grid_config(grid));
   {
     Progress progress(style);
     prepare_data(grid, default_fetch_command(), progress);
   }
+  find_data(plan);
+  const std::vector<PlannedRun> runs = select_runs(plan, arguments.only, shard);
+  require_data(runs);
   GridOutcome outcome;
   {
     GridConsole console(style);
-    outcome = run_grid(plan, runs, runner_options(arguments, grid, runs.size()), console);
+    outcome = run_grid(plan, runs, options, console);
   }
   report(plan, outcome, arguments.json);
 }
@@ -152,14 +173,14 @@ void add_ablate_command(CLI::App& app) {
                       "Folder that the grid's relative data paths start from (default: the current one)");
   auto* jobs = command->add_option("--jobs", arguments->jobs,
                                    "Runs side by side, which share the cores (default: the grid's)");
-  jobs->check(CLI::PositiveNumber);
+  jobs->check(CLI::Range(1, 1024));
   command->add_option("--devices", arguments->devices, "GPUs, one run on each at a time, for instance 0,1")
       ->delimiter(',')
       ->excludes(jobs);
   command->add_option("--only", arguments->only, "Names of the rows to train (default: all)")->delimiter(',');
   command->add_option("--seeds", arguments->seeds, "Seeds instead of the grid's")
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber);
+      ->check(seed_number());
   command->add_option("--shard", arguments->shard,
                       "Train the i-th of n equal parts of the runs: i/n, from 1/n to n/n");
   command->add_flag("--dry-run", arguments->dry_run, "Only print what each row costs, and the FLOPs to do");

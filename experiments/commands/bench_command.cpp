@@ -15,6 +15,7 @@
 #include "experiments/bench/bench_report.h"
 #include "experiments/bench/ops/op_benches.h"
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/runtime.h"
 
 namespace bov::experiments {
@@ -91,16 +92,19 @@ void add_bench_command(CLI::App& app) {
       "Example: bov bench value_gather --threads 1 --filter forward --json build/bench.json");
   command->add_option("OP", arguments->ops, "Operators to time (default: all)");
   command->add_option("--filter", arguments->filter, "Only problems with this text in their name");
-  command->add_option("--device", arguments->device, "cpu or cuda")->capture_default_str();
+  command->add_option("--device", arguments->device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   command->add_option("--data", arguments->data, "Folder of `bov data build` to take ids from")
       ->check(CLI::ExistingDirectory);
-  command->add_option("--threads", arguments->threads, "Computing threads (default: as torch chooses)");
+  command->add_option("--threads", arguments->threads, "Computing threads (default: as torch chooses)")
+      ->check(thread_count());
   command->add_option("--repetitions", arguments->precision.repetitions, "Turns of each method")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000));
   command->add_option("--min-time", arguments->precision.min_seconds, "Seconds of each turn at least")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-6, 3600.0));
   command->add_option("--json", arguments->json, "Write every number, with the environment, to this file");
   command->add_flag("--list", arguments->list, "Print the names of the problems and time nothing");
   command->callback([arguments] { bench(*arguments); });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/data/data_builder.h"
 #include "experiments/data/data_folder.h"
 
@@ -59,16 +60,9 @@ void build(const BuildArguments& arguments) {
   print_manifest(build_data(documents, arguments.building, arguments.output), arguments.json);
 }
 
-void verify(const TokenDocuments& split) {
-  for (const TokenShard& shard : split.shards()) shard.verify();
-}
-
 void info(const InfoArguments& arguments) {
   const DataFolder folder = DataFolder::open(arguments.folder);
-  if (arguments.verify) {
-    verify(folder.train());
-    verify(folder.validation());
-  }
+  if (arguments.verify) folder.verify();
   print_manifest(folder.manifest(), arguments.json);
   if (arguments.verify && !arguments.json) std::cout << "every checksum agrees\n";
 }
@@ -93,15 +87,15 @@ void add_build(CLI::App& group) {
   command
       ->add_option("--validation-per-mille", arguments->building.validation_per_mille,
                    "Thousandths of the documents kept for validation, chosen by their hash")
-      ->check(CLI::Range(0, 999))
+      ->check(validation_share())
       ->capture_default_str();
   command->add_option("--shard-tokens", arguments->building.shard_tokens, "Tokens a shard")
-      ->check(CLI::PositiveNumber)
+      ->check(count_from(1))
       ->capture_default_str();
   command
       ->add_option("--threads", arguments->building.threads,
                    "Encoding threads; the result is the same for any number")
-      ->check(CLI::PositiveNumber)
+      ->check(thread_count())
       ->capture_default_str();
   command->add_flag("--skip-invalid", arguments->reading.skip_invalid,
                     "Count invalid JSON lines instead of stopping");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/doctor/diagnosis.h"
 #include "experiments/doctor/facts.h"
 #include "experiments/runtime.h"
@@ -30,7 +31,8 @@ void add_doctor_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "doctor", "What this program was built with, what the machine offers, what stands out");
   command->footer("Measures for about a second.\nExample: bov doctor --json | jq .measured");
-  command->add_option("--threads", arguments->threads, "Computing threads (default: as torch chooses)");
+  command->add_option("--threads", arguments->threads, "Computing threads (default: as torch chooses)")
+      ->check(thread_count());
   command->add_flag("--no-measurements", arguments->no_measurements, "Measure nothing");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { doctor(*arguments); });

@@ -6,9 +6,11 @@
 #include <string>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/config/run_options.h"
 #include "experiments/eval/validation.h"
 #include "experiments/runtime.h"
+#include "experiments/train/run_folder.h"
 #include "experiments/train/run_model.h"
 #include "experiments/train/trainer.h"
 
@@ -23,6 +25,17 @@ struct EvalArguments {
   std::optional<int> threads;
   bool json = false;
 };
+
+/// Ids of another tokenizer mean nothing to the model.
+void check_tokenizer(const std::filesystem::path& run_folder, const DataFolder& data) {
+  const nlohmann::json recorded = recorded_data(run_folder);
+  const auto trained =
+      recorded.is_object() ? recorded.value("tokenizer", nlohmann::json()) : nlohmann::json();
+  const auto given = data.identity().at("tokenizer");
+  if (trained.is_null() || trained == given) return;
+  throw std::runtime_error(run_folder.string() + " was trained with tokenizer " + trained.dump() +
+                           ", but the data are of tokenizer " + given.dump());
+}
 
 void print(const ValidationResult& result, int64_t step, bool json) {
   const nlohmann::json numbers = {{"step", step},
@@ -47,6 +60,8 @@ void eval(const EvalArguments& arguments) {
 
   const auto device = resolve_device(run.config.train);
   const auto data = DataFolder::open(run.config.data.shards);
+  data.verify_if_quick();
+  check_tokenizer(run.run_folder, data);
   RunModel loaded = load_run_model(run, device);
   print(*evaluate(loaded.model, data, device, validation_options(run.config)), loaded.step, arguments.json);
 }
@@ -67,10 +82,13 @@ void add_eval_command(CLI::App& app) {
   command
       ->add_option("--tokens", arguments->tokens,
                    "Places for targets, 0: the whole split (default: the run's)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N (default: the run's)");
-  command->add_option("--threads", arguments->threads,
-                      "Computing threads (default: OMP_NUM_THREADS, or the cores)");
+      ->check(count_from(0));
+  command->add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N (default: the run's)")
+      ->check(device_text());
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Computing threads (default: OMP_NUM_THREADS, or the cores)")
+      ->check(thread_count());
   command->add_flag("--json", arguments->json, "Print the numbers as JSON");
   command->callback([arguments] { eval(*arguments); });
 }

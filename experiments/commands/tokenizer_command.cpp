@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/data/document_reader.h"
 #include "experiments/tokenizer/tokenizer_training.h"
 
@@ -61,9 +62,10 @@ void add_tokenizer_command(CLI::App& app) {
   command
       ->add_option("--vocab-size", arguments->training.vocab_size,
                    "Ids: bos, 256 bytes and the learned pieces")
+      ->check(CLI::Range(kSmallestVocabulary + 1, kLargestVocabulary))
       ->capture_default_str();
   command->add_option("--max-bytes", arguments->training.max_bytes, "Learn from this much text at most")
-      ->check(CLI::PositiveNumber)
+      ->check(count_from(1))
       ->capture_default_str();
   command
       ->add_option("--character-coverage", arguments->training.character_coverage,
@@ -73,7 +75,7 @@ void add_tokenizer_command(CLI::App& app) {
   command
       ->add_option("--validation-per-mille", arguments->training.validation_per_mille,
                    "Do not learn from these documents: must equal that of `bov data build`")
-      ->check(CLI::Range(0, 999))
+      ->check(validation_share())
       ->capture_default_str();
   command->add_flag("--skip-invalid", arguments->reading.skip_invalid,
                     "Count invalid JSON lines instead of stopping");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/runtime.h"
 #include "experiments/train/train_profile.h"
@@ -18,6 +19,7 @@ namespace {
 struct TrainArguments {
   std::string config;
   std::string run_dir;
+  std::string device;
   bool fresh = false;
   bool quiet = false;
   bool json = false;
@@ -51,7 +53,11 @@ void train(const TrainArguments& arguments) {
   const auto config = load_run_config(arguments.config);
   if (arguments.profile_steps) return print_profile(config, arguments);
   const std::filesystem::path folder(arguments.run_dir.empty() ? "runs/" + config.name : arguments.run_dir);
-  const auto outcome = run_training({config, folder, arguments.fresh, progress_style(arguments.quiet)});
+  const auto outcome = run_training({.config = config,
+                                     .folder = folder,
+                                     .fresh = arguments.fresh,
+                                     .device = arguments.device,
+                                     .progress = progress_style(arguments.quiet)});
   switch (outcome.status) {
     case TrainingStatus::completed:
       return print_outcome(outcome, arguments.json);
@@ -77,14 +83,20 @@ void add_train_command(CLI::App& app) {
   command->add_option("--run-dir", arguments->run_dir, "Folder of the run (default: runs/NAME)");
   command->add_flag("--fresh", arguments->fresh,
                     "Remove what an earlier run left in the folder and start anew");
-  command->add_option("--threads", arguments->threads,
-                      "Computing threads (default: OMP_NUM_THREADS, or the cores)");
+  command
+      ->add_option("--device", arguments->device,
+                   "Where to compute if the config says auto: cpu, cuda or cuda:N")
+      ->check(device_text());
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Computing threads (default: OMP_NUM_THREADS, or the cores)")
+      ->check(thread_count());
   command->add_flag("--quiet", arguments->quiet, "Show no progress");
   command->add_flag("--json", arguments->json, "Print the result as JSON on standard output");
   command
       ->add_option("--profile", arguments->profile_steps,
                    "Only measure: speed of N steps and time by operator of N more; writes nothing")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000));
   command->callback([arguments] { train(*arguments); });
 }
 

@@ -32,6 +32,8 @@ struct Field {
   const char* key;
   FieldRule rule;
   const char* meaning;
+  /// Counts in config_hash, if its section does. False for a path: what lies there is told apart by its content.
+  bool decides_result = true;
 };
 
 /// The entry of `known` that is nearest to `word` in single-letter edits. `known` is not empty.

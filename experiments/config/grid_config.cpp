@@ -6,6 +6,7 @@
 
 #include "experiments/config/config_text.h"
 #include "experiments/config/run_config_reader.h"
+#include "experiments/grid_files.h"
 
 namespace bov::experiments {
 namespace {
@@ -47,6 +48,10 @@ std::vector<RunConfig> read_rows(const YamlMapping& grid, const RunConfigReader&
     RunConfig row = reader.checked(mapping);
     if (row.name.empty()) {
       mapping.fail(mapping.line(), "a row without a name; expected name, or file: of a row that has one");
+    }
+    if (std::find(kGridFiles.begin(), kGridFiles.end(), row.name) != kGridFiles.end()) {
+      mapping.fail(mapping.line(), "a row is called \"" + row.name +
+                                       "\", as a file in the grid's folder; expected another name");
     }
     const bool repeated =
         std::any_of(rows.begin(), rows.end(), [&](const auto& other) { return other.name == row.name; });
@@ -104,12 +109,13 @@ GridConfig load_grid_config(const std::filesystem::path& file) {
   for (const auto& entry : kGridKeys) {
     known.emplace_back(entry.key);
   }
-  mapping.check_keys(known);
+  // First of all, because a run's config in the place of a grid has many unknown keys.
   for (const char* required : {"base", "rows"}) {
     if (!mapping.has(required)) {
       mapping.fail(1, std::string(required) + " is missing; a grid needs base and rows");
     }
   }
+  mapping.check_keys(known);
   GridConfig grid;
   grid.name = file.stem().string();
   mapping.read(Field{"name", folder_name(), ""}, grid.name);
@@ -121,6 +127,10 @@ GridConfig load_grid_config(const std::filesystem::path& file) {
   base.apply(mapping.child("base"), "extends");
   grid.base = base.config();
   grid.rows = read_rows(mapping, base);
+  if (grid.prepare && grid.base.data.shards.empty()) {
+    mapping.fail(mapping.line_of("prepare"),
+                 "prepare has no place for the token shards; expected a folder in base.data.shards");
+  }
   grid.seeds = read_seeds(mapping, grid.base.train.seed);
   grid.baseline = read_baseline(mapping, grid.rows);
   return grid;

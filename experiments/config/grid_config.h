@@ -53,7 +53,8 @@ struct GridRun {
 bool is_grid_file(const std::filesystem::path& file);
 
 /// Reads and checks a grid; every row passes the checks of load_run_config. Throws ConfigError, also for no
-/// rows, two rows of one name, a repeated seed, and a baseline that is no row. Without `seeds` the base's
+/// rows, two rows of one name, a row named as one of kGridFiles, a repeated seed, a baseline that is no row, and
+/// `prepare` without `data.shards` in the base. Without `seeds` the base's
 /// seed is the only one, without `baseline` the first row is it.
 GridConfig load_grid_config(const std::filesystem::path& file);
 

@@ -91,6 +91,11 @@ RunConfig RunConfigReader::checked(const YamlMapping& whole) const {
   std::string section = "value";
   try {
     options.value.validate();
+    section = "model";
+    GPTOptions standard = options;
+    standard.value = {};
+    standard.validate();
+    section = "value";
     target_layers(options.value, options.n_layer);
     section = "model";
     options.validate();

@@ -53,6 +53,15 @@ c10::Device resolve_device(const TrainConfig& train) {
   return device;
 }
 
+c10::Device resolve_device(TrainConfig train, const std::string& wanted) {
+  if (!wanted.empty() && train.device != "auto" && train.device != wanted) {
+    throw std::runtime_error("train.device is \"" + train.device + "\", but the device asked for is \"" +
+                             wanted + "\"; expected the same, or auto in the config");
+  }
+  if (!wanted.empty()) train.device = wanted;
+  return resolve_device(train);
+}
+
 GPTOptions to_gpt_options(const RunConfig& config, c10::DeviceType device) {
   const ModelConfig& model = config.model;
   GPTOptions options;

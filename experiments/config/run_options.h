@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <string>
 
 #include "bov/model/gpt_options.h"
 #include "experiments/config/run_config.h"
@@ -13,6 +14,9 @@ namespace bov::experiments {
 /// `train.device` as a device: `auto` is CUDA if there is one, else the CPU. Throws std::runtime_error if
 /// CUDA is asked for and missing.
 c10::Device resolve_device(const TrainConfig& train);
+
+/// The same with `wanted` (if not empty) in place of `auto`. Throws std::runtime_error if the config names another one.
+c10::Device resolve_device(TrainConfig train, const std::string& wanted);
 
 /// Options of the model on a device of type `device`, which decides the `auto` dtypes: bfloat16 on CUDA,
 /// float32 elsewhere.

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
+#include <vector>
 
 #include "experiments/config/config_text.h"
 #include "experiments/config/run_config_reader.h"
@@ -16,6 +18,19 @@ uint64_t fnv1a(const std::string& text) {
     hash = (hash ^ byte) * 0x100000001b3U;
   }
   return hash;
+}
+
+/// "train.seed" and "42" for every field that decides what a run computes.
+std::vector<std::pair<std::string, std::string>> deciding_fields(const RunConfig& config) {
+  std::vector<std::pair<std::string, std::string>> deciding;
+  visit_sections(config, [&](const Section& section, const auto& fields) {
+    visit_fields(fields, [&](const Field& field, const auto& member) {
+      if (section.decides_result && field.decides_result) {
+        deciding.emplace_back(std::string(section.key) + "." + field.key, field_text(member));
+      }
+    });
+  });
+  return deciding;
 }
 
 }  // namespace
@@ -48,14 +63,23 @@ std::string write_run_config(const RunConfig& config) {
 
 std::string config_hash(const RunConfig& config) {
   std::string text;
-  visit_sections(config, [&](const Section& section, const auto& fields) {
-    if (section.decides_result) {
-      text += fields_text(fields, std::string(section.key) + ".");
-    }
-  });
+  for (const auto& [name, value] : deciding_fields(config)) {
+    text += name + ": " + value + "\n";
+  }
   std::array<char, 17> digits{};
   std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(fnv1a(text)));
   return digits.data();
+}
+
+std::string first_difference(const RunConfig& there, const RunConfig& here) {
+  const auto left = deciding_fields(there);
+  const auto right = deciding_fields(here);
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (left[i].second != right[i].second) {
+      return left[i].first + " is " + left[i].second + " there and " + right[i].second + " here";
+    }
+  }
+  return "";
 }
 
 std::string document_run_config() {

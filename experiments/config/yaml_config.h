@@ -29,9 +29,12 @@ RunConfig load_run_config(const std::filesystem::path& file);
 /// gives them back.
 std::string write_run_config(const RunConfig& config);
 
-/// 16 hexadecimal digits that are equal for configs that compute the same: `name`, `paper`, `log` and
-/// `checkpoint` do not count, and a preset equals its axes.
+/// 16 hexadecimal digits that are equal for configs that compute the same from the same data: `name`, `paper`, `log`,
+/// `checkpoint` and the data's path do not count, and a preset equals its axes.
 std::string config_hash(const RunConfig& config);
+
+/// "train.seed is 42 there and 43 here" for the first field that counts in config_hash and differs; empty if none does.
+std::string first_difference(const RunConfig& there, const RunConfig& here);
 
 /// Markdown tables of every field: key, default, what it accepts, meaning.
 std::string document_run_config();

@@ -1,10 +1,11 @@
 #include "experiments/data/data_folder.h"
 
-#include <fstream>
 #include <stdexcept>
 #include <string>
 
 #include "experiments/data/data_files.h"
+#include "experiments/data/data_identity.h"
+#include "experiments/json_file.h"
 #include "experiments/tokenizer/tokenizer_files.h"
 
 namespace bov::experiments {
@@ -12,21 +13,29 @@ namespace {
 
 nlohmann::json read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kManifestFile;
-  std::ifstream file(path);
-  if (!file) {
+  if (!DataFolder::exists(folder)) {
     throw std::runtime_error("no finished data in '" + folder.string() + "': it has no " + kManifestFile +
                              "; `bov data build` makes it");
   }
-  nlohmann::json manifest = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!manifest.is_object() || manifest.value("format", "") != kDataFormat) {
-    throw std::runtime_error(path.string() + " is no data manifest of bov");
-  }
-  if (manifest.at("version") != kDataVersion) {
-    throw std::runtime_error(path.string() + " has version " + manifest.at("version").dump() +
-                             ", this program reads " + std::to_string(kDataVersion) +
-                             "; build the data again");
-  }
-  return manifest;
+  return read_json_file(path, [&path](nlohmann::json manifest) {
+    if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kDataFormat) {
+      throw std::runtime_error(path.string() + " is no data manifest of bov");
+    }
+    if (manifest.at("version") != kDataVersion) {
+      throw std::runtime_error(path.string() + " has version " + manifest.at("version").dump() +
+                               ", this program reads " + std::to_string(kDataVersion) +
+                               "; build the data again");
+    }
+    data_identity(manifest);
+    for (const char* split : {"train", "validation"}) {
+      for (const char* count : {"documents", "tokens", "bytes"}) manifest.at(split).at(count).get<int64_t>();
+    }
+    for (const char* reason : {"empty", "invalid", "invalid_bytes"}) {
+      manifest.at("read").at("skipped").at(reason).get<int64_t>();
+    }
+    manifest.at("tokenizer").at("vocab_size").get<int64_t>();
+    return manifest;
+  });
 }
 
 void check_shard(const TokenShard& shard, const nlohmann::json& entry, const TokenTable& tokens) {
@@ -65,7 +74,38 @@ DataFolder::DataFolder(nlohmann::json manifest,
       train_(std::move(train)),
       validation_(std::move(validation)) {}
 
+nlohmann::json DataFolder::identity() const {
+  return data_identity(manifest_);
+}
+
+int64_t DataFolder::size_in_bytes() const {
+  int64_t bytes = 0;
+  for (const TokenDocuments* split : {&train_, &validation_}) {
+    for (const TokenShard& shard : split->shards()) bytes += shard.size_in_bytes();
+  }
+  return bytes;
+}
+
+void DataFolder::verify() const {
+  for (const TokenDocuments* split : {&train_, &validation_}) {
+    for (const TokenShard& shard : split->shards()) shard.verify();
+  }
+}
+
+bool DataFolder::verify_if_quick() const {
+  if (size_in_bytes() > kQuickBytes) return false;
+  verify();
+  return true;
+}
+
+bool DataFolder::exists(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / kManifestFile);
+}
+
 DataFolder DataFolder::open(const std::filesystem::path& folder) {
+  if (folder.empty()) {
+    throw std::runtime_error("data.shards is empty; expected a folder made by `bov data build`");
+  }
   nlohmann::json manifest = read_manifest(folder);
   try {
     TokenTable tokens = TokenTable::load(folder / kTokenizerFolder);

@@ -17,6 +17,8 @@ class DataFolder {
   /// Throws std::runtime_error naming the file that is missing, unfinished, damaged or made with another
   /// tokenizer.
   static DataFolder open(const std::filesystem::path& folder);
+  /// Whether `folder` holds finished data, damaged or not.
+  static bool exists(const std::filesystem::path& folder);
 
   const TokenDocuments& train() const { return train_; }
   const TokenDocuments& validation() const { return validation_; }
@@ -27,6 +29,18 @@ class DataFolder {
   /// Bytes of each id, 0 for specials.
   const std::vector<int32_t>& token_bytes() const { return tokens_.token_bytes(); }
   const nlohmann::json& manifest() const { return manifest_; }
+  /// Equal for folders that train alike, wherever they lie (data_identity.h).
+  nlohmann::json identity() const;
+
+  /// Bytes of all shards.
+  int64_t size_in_bytes() const;
+  /// Reads every shard and compares its checksum. Throws std::runtime_error naming a damaged one.
+  void verify() const;
+  /// The same where it takes a few seconds at most: for more than kQuickBytes nothing is read and the answer is false.
+  bool verify_if_quick() const;
+
+  /// CRC-32 reads about a gigabyte a second, and a grid starts dozens of runs.
+  static constexpr int64_t kQuickBytes = int64_t{4} << 30;
 
  private:
   DataFolder(nlohmann::json manifest, TokenTable tokens, TokenDocuments train, TokenDocuments validation);

@@ -1,13 +1,14 @@
 #include "experiments/data/document_reader.h"
 
 #include <unistd.h>
-#include <zlib.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
+
+#include "experiments/data/input_file.h"
 
 namespace bov::experiments {
 namespace {
@@ -36,17 +37,10 @@ nlohmann::json to_json(const ReadCounts& counts) {
            {{"empty", counts.empty}, {"invalid", counts.invalid}, {"invalid_bytes", counts.invalid_bytes}}}};
 }
 
-// Lines of one file, compressed or not: zlib passes plain files through.
+// Lines of one file, compressed or not.
 class DocumentReader::Lines {
  public:
-  explicit Lines(const std::string& input) : name_(input == "-" ? "standard input" : input) {
-    file_ = input == "-" ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(input.c_str(), "rb");
-    if (file_ == nullptr) throw std::runtime_error("cannot open " + name_ + ": " + std::strerror(errno));
-    gzbuffer(file_, 1 << 18);
-  }
-  ~Lines() { gzclose(file_); }
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
+  explicit Lines(const std::string& input) : file_(input) {}
 
   // Reads the next line without its newline. `newline` tells whether it had one.
   bool next(std::string& line, bool& newline) {
@@ -66,26 +60,16 @@ class DocumentReader::Lines {
     if (found) ++number_;
     return found;
   }
-  std::string place() const { return name_ + ":" + std::to_string(number_); }
+  std::string place() const { return file_.name() + ":" + std::to_string(number_); }
 
  private:
   bool fill() {
-    const int count = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size()));
-    int code = Z_OK;
-    const char* message = gzerror(file_, &code);
-    if (count < 0 || code == Z_BUF_ERROR) {
-      throw std::runtime_error(name_ + (code == Z_BUF_ERROR
-                                            ? " ends in the middle of its compressed data; it is truncated"
-                                            : std::string(" cannot be read: ") +
-                                                  (code == Z_ERRNO ? std::strerror(errno) : message)));
-    }
     at_ = 0;
-    size_ = static_cast<size_t>(count);
-    return count > 0;
+    size_ = file_.read(buffer_);
+    return size_ > 0;
   }
 
-  std::string name_;
-  gzFile file_ = nullptr;
+  InputFile file_;
   std::array<char, 1 << 18> buffer_;
   size_t at_ = 0;
   size_t size_ = 0;

@@ -115,6 +115,10 @@ TokenShard TokenShard::open(const std::filesystem::path& path) {
   return shard;
 }
 
+int64_t TokenShard::size_in_bytes() const {
+  return static_cast<int64_t>(mapping_->bytes);
+}
+
 int64_t TokenShard::length(int64_t index) const {
   if (index < 0 || index >= info_.documents) {
     fail(path_, "document " + std::to_string(index) + " of " + std::to_string(info_.documents));

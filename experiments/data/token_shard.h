@@ -35,6 +35,7 @@ class TokenShard {
   const TokenShardInfo& info() const { return info_; }
   const std::filesystem::path& path() const { return path_; }
   int64_t documents() const { return info_.documents; }
+  int64_t size_in_bytes() const;
   /// Tokens of document `index`, bos not counted.
   int64_t length(int64_t index) const;
   /// Writes tokens [offset, offset + out.size()) of document `index` to `out`.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bov/io/atomic_file.h"
+#include "experiments/grid_files.h"
 #include "experiments/report/findings.h"
 #include "experiments/report/number_text.h"
 #include "experiments/report/text_table.h"
@@ -122,9 +123,9 @@ std::string markdown_report(const GridResult& grid) {
 }
 
 void write_report(const GridResult& grid, const std::filesystem::path& folder) {
-  atomic_write_text(folder / "table.md", markdown_report(grid));
-  atomic_write_text(folder / "table.csv", csv_report(grid));
-  atomic_write_text(folder / "table.json", json_report(grid).dump(2) + "\n");
+  atomic_write_text(folder / kGridTableMarkdown, markdown_report(grid));
+  atomic_write_text(folder / kGridTableCsv, csv_report(grid));
+  atomic_write_text(folder / kGridTableJson, json_report(grid).dump(2) + "\n");
 }
 
 }  // namespace bov::experiments

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bov/io/atomic_file.h"
@@ -17,7 +18,6 @@ namespace {
 
 constexpr const char* kBosPiece = "<|bos|>";
 constexpr int32_t kBos = 0;
-constexpr int32_t kSmallestVocabulary = 1 + 256;  // bos and the bytes
 // SentencePiece drops longer sentences without a word; its own limit is set above this.
 constexpr size_t kLongestSentence = 4096;
 
@@ -75,6 +75,14 @@ class TrainingSentences {
   std::string_view run_;   // rest of the current run
 };
 
+std::string nothing_learned(const TokenizerTrainingReport& report) {
+  return "of " + std::to_string(report.read.documents + report.read.empty) + " documents " +
+         std::to_string(report.read.empty) + " are empty, " + std::to_string(report.held_out_documents) +
+         " are of the validation split, and " + std::to_string(report.documents) +
+         " hold nothing but bytes that cannot be learned; " + std::to_string(report.read.invalid) +
+         " lines are invalid";
+}
+
 TokenTable make_table(const std::string& model) {
   const TokenizerBackend backend(model);
   std::vector<std::string> pieces;
@@ -101,13 +109,27 @@ TokenizerTrainingReport train_tokenizer(DocumentReader& documents,
                              " is too small: bos and the 256 bytes alone need " +
                              std::to_string(kSmallestVocabulary));
   }
+  if (options.vocab_size > kLargestVocabulary) {
+    throw std::runtime_error("a vocabulary of " + std::to_string(options.vocab_size) +
+                             " is too large; expected at most " + std::to_string(kLargestVocabulary));
+  }
   if (std::filesystem::exists(folder / kTokenizerTableFile)) {
     throw std::runtime_error(folder.string() +
                              " already holds a tokenizer; remove it or choose another folder");
   }
   TrainingSentences sentences(documents, options);
-  const std::string model = train_backend_model(options.vocab_size, options.character_coverage, kBosPiece,
-                                                [&] { return sentences.next(); });
+  // Before the work: a folder that cannot be made must not cost it.
+  std::filesystem::create_directories(folder);
+  // The first sentence is looked at here: SentencePiece has no words for a text without one.
+  std::optional<std::string_view> sentence = sentences.next();
+  if (!sentence)
+    throw std::runtime_error("there is no text to learn from: " + nothing_learned(sentences.report()));
+  const auto next_sentence = [&sentence, &sentences]() -> std::optional<std::string_view> {
+    if (sentence) return std::exchange(sentence, std::nullopt);
+    return sentences.next();
+  };
+  const std::string model =
+      train_backend_model(options.vocab_size, options.character_coverage, kBosPiece, next_sentence);
   const TokenTable table = make_table(model);
   if (table.vocab_size() != options.vocab_size) {
     throw std::runtime_error("the trained vocabulary has " + std::to_string(table.vocab_size()) +
@@ -119,7 +141,6 @@ TokenizerTrainingReport train_tokenizer(DocumentReader& documents,
   json["training"] = to_json(report);
   json["training"]["character_coverage"] = options.character_coverage;
   json["training"]["validation_per_mille"] = options.validation_per_mille;
-  std::filesystem::create_directories(folder);
   atomic_write_text(folder / kTokenizerModelFile, model);
   // The table comes last: a folder with a table is complete.
   atomic_write_text(folder / kTokenizerTableFile, json.dump(1) + "\n");

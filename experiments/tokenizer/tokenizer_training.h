@@ -8,6 +8,9 @@
 
 namespace bov::experiments {
 
+inline constexpr int32_t kSmallestVocabulary = 1 + 256;  ///< bos and the bytes; one more at least is learned
+inline constexpr int32_t kLargestVocabulary = 1 << 20;   ///< beyond any use; BPE takes hours to get there
+
 struct TokenizerTrainingOptions {
   int32_t vocab_size = 32768;
   /// Share of the characters that get a piece of their own; the rarest ones are spelled in bytes.
@@ -31,8 +34,8 @@ nlohmann::json to_json(const TokenizerTrainingReport& report);
 
 /// Trains a SentencePiece BPE model on `documents` and writes `tokenizer.model` and `tokenizer.json` to
 /// `folder`, which is made. Words, digits and runs of whitespace are split as pieces; normalisation is off,
-/// so that encoding loses nothing. Throws std::runtime_error where the text is too small for the vocabulary
-/// or `folder` already holds a tokenizer.
+/// so that encoding loses nothing. Throws std::runtime_error where there is no text, it is too small for the
+/// vocabulary, the vocabulary is not between the limits above, or `folder` already holds a tokenizer.
 TokenizerTrainingReport train_tokenizer(DocumentReader& documents,
                                         const TokenizerTrainingOptions& options,
                                         const std::filesystem::path& folder);

@@ -1,13 +1,13 @@
 #include "experiments/train/run_folder.h"
 
-#include <yaml-cpp/yaml.h>
-
-#include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include "bov/io/atomic_file.h"
 #include "experiments/config/yaml_config.h"
+#include "experiments/data/data_identity.h"
 #include "experiments/environment.h"
+#include "experiments/json_file.h"
 
 namespace bov::experiments {
 namespace {
@@ -15,38 +15,14 @@ namespace {
 constexpr const char* kConfig = "config.yaml";
 constexpr const char* kEnvironment = "environment.json";
 constexpr const char* kResult = "result.json";
+constexpr const char* kData = "data";  // in environment.json
 
-std::optional<nlohmann::json> read_json(const std::filesystem::path& file) {
+std::optional<nlohmann::json> read_object(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return std::nullopt;
-  std::ifstream in(file);
-  auto json = nlohmann::json::parse(in, nullptr, false);
-  if (json.is_discarded()) throw std::runtime_error(file.string() + ": damaged: no JSON");
-  return json;
-}
-
-/// "train.seed is 1 there and 2 here" for the first scalar or list that differs, empty if none does.
-std::string first_difference(const YAML::Node& there, const YAML::Node& here, const std::string& name) {
-  if (!there || !here || !there.IsMap() || !here.IsMap()) {
-    const std::string left = there ? YAML::Dump(there) : "absent";
-    const std::string right = here ? YAML::Dump(here) : "absent";
-    return left == right ? "" : name + " is " + left + " there and " + right + " here";
-  }
-  // Keys of one side only are few: a budget has one of three.
-  for (const auto* side : {&there, &here}) {
-    for (const auto& entry : *side) {
-      const auto key = entry.first.as<std::string>();
-      const auto found = first_difference(there[key], here[key], name.empty() ? key : name + "." + key);
-      if (!found.empty()) return found;
-    }
-  }
-  return "";
-}
-
-/// The part of a complete config that config_hash covers.
-YAML::Node hashed_part(const RunConfig& config) {
-  auto node = YAML::Load(write_run_config(config));
-  for (const char* key : {"name", "paper", "log", "checkpoint"}) node.remove(key);
-  return node;
+  return read_json_file(file, [&file](nlohmann::json json) {
+    if (!json.is_object()) throw std::runtime_error(file.string() + " is damaged: it holds no JSON object");
+    return json;
+  });
 }
 
 void make_folder(const std::filesystem::path& path) {
@@ -58,43 +34,71 @@ void make_folder(const std::filesystem::path& path) {
 
 }  // namespace
 
-RunFolder::RunFolder(std::filesystem::path path, const RunConfig& config, bool fresh)
-    : path_(std::move(path)), config_hash_(bov::experiments::config_hash(config)) {
+RunFolder::RunFolder(std::filesystem::path path, RunConfig config)
+    : path_(std::move(path)),
+      config_(std::move(config)),
+      config_hash_(bov::experiments::config_hash(config_)) {
   make_folder(path_);
   lock_.emplace(path_);
-  if (fresh) {
-    for (const char* name : {kConfig, kEnvironment, kResult}) std::filesystem::remove(path_ / name);
-    std::filesystem::remove(metrics_file());
-    std::filesystem::remove_all(checkpoints());
-  }
-  if (std::filesystem::exists(path_ / kConfig)) check_same_config(config);
-  atomic_write_text(path_ / kConfig, write_run_config(config));
 }
 
-void RunFolder::check_same_config(const RunConfig& config) const {
-  const RunConfig there = load_run_config(path_ / kConfig);
-  if (bov::experiments::config_hash(there) == config_hash_) return;
-  throw std::runtime_error(path_.string() + " holds a run of another config: " +
-                           first_difference(hashed_part(there), hashed_part(config), "") +
+void RunFolder::check_same_config() const {
+  if (!std::filesystem::exists(path_ / kConfig)) return;
+  const std::string difference = first_difference(load_run_config(path_ / kConfig), config_);
+  if (difference.empty()) return;
+  throw std::runtime_error(path_.string() + " holds a run of another config: " + difference +
                            "; choose another --run-dir, or give --fresh to replace that run");
 }
 
+void RunFolder::check_same_data(const nlohmann::json& identity) const {
+  const nlohmann::json recorded = recorded_data(path_);
+  const std::string difference = recorded.is_null() ? "" : identity_difference(recorded, identity);
+  if (difference.empty()) return;
+  throw std::runtime_error(
+      path_.string() + " holds a run of other data than " + config_.data.shards + ": " + difference +
+      "; give it the data it was begun with, choose another --run-dir, or give --fresh to "
+      "replace that run");
+}
+
+void RunFolder::clear() const {
+  for (const char* name : {kResult, kConfig, kEnvironment}) std::filesystem::remove(path_ / name);
+  std::filesystem::remove(metrics_file());
+  std::filesystem::remove_all(checkpoints());
+}
+
+void RunFolder::write_config() const {
+  atomic_write_text(path_ / kConfig, write_run_config(config_));
+}
+
 std::optional<nlohmann::json> RunFolder::result() const {
-  return read_json(path_ / kResult);
+  const std::filesystem::path file = path_ / kResult;
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  return read_json_file(file, [](nlohmann::json result) {
+    result.at("status").get<std::string>();
+    result.value("error", std::string());
+    result.value("validation_bpb", 0.0);
+    return result;
+  });
 }
 
 void RunFolder::write_result(const nlohmann::json& result) const {
   atomic_write_text(path_ / kResult, result.dump(2) + '\n');
 }
 
-void RunFolder::record_start(int64_t step) const {
+void RunFolder::record_start(int64_t step, const nlohmann::json& data_identity) const {
   auto now = describe_environment();
-  if (auto environment = read_json(path_ / kEnvironment)) {
+  if (auto environment = read_object(path_ / kEnvironment)) {
     now["from_step"] = step;
     (*environment)["resumed"].push_back(now);
     now = *environment;
   }
+  now[kData] = data_identity;
   atomic_write_text(path_ / kEnvironment, now.dump(2) + '\n');
+}
+
+nlohmann::json recorded_data(const std::filesystem::path& folder) {
+  const auto environment = read_object(folder / kEnvironment);
+  return environment ? environment->value(kData, nlohmann::json()) : nlohmann::json();
 }
 
 std::filesystem::path run_folder_of(const std::filesystem::path& path) {

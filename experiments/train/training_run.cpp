@@ -45,14 +45,17 @@ class GateRecording {
 class TrainingRun {
  public:
   explicit TrainingRun(const TrainingRequest& request)
-      : config_(request.config),
-        folder_(request.folder, config_, request.fresh),
+      : request_(request),
+        config_(request.config),
+        device_(resolve_device(config_.train, request.device)),
+        folder_(request.folder, config_),
         progress_(request.progress) {}
 
   TrainingOutcome run();
 
  private:
   TrainingOutcome train();
+  void open_data();
   void go_on_from_checkpoint();
   bool stop_requested() const { return signal_.received() != 0; }
   void evaluate_if_due();
@@ -64,7 +67,9 @@ class TrainingRun {
   TrainingOutcome interrupted();
   TrainingOutcome diverged(const DivergedError& error);
 
+  const TrainingRequest& request_;
   const RunConfig& config_;
+  c10::Device device_;
   RunFolder folder_;
   Progress progress_;
   StopSignal signal_;
@@ -94,15 +99,37 @@ TrainingOutcome outcome_of_earlier_run(const nlohmann::json& result, const std::
 }
 
 TrainingOutcome TrainingRun::run() {
-  if (const auto result = folder_.result()) return outcome_of_earlier_run(*result, folder_.path());
-  data_.emplace(DataFolder::open(config_.data.shards));
-  trainer_.emplace(config_, *data_, resolve_device(config_.train));
+  if (!request_.fresh) {
+    folder_.check_same_config();
+    if (const auto result = folder_.result()) {
+      // The data may be gone by now. If they are there, the result must be theirs.
+      if (DataFolder::exists(config_.data.shards)) {
+        folder_.check_same_data(DataFolder::open(config_.data.shards).identity());
+      }
+      return outcome_of_earlier_run(*result, folder_.path());
+    }
+  }
+  open_data();
+  if (!request_.fresh) folder_.check_same_data(data_->identity());
+  trainer_.emplace(config_, *data_, device_);
+  // All that can fail early has been tried.
+  if (request_.fresh) folder_.clear();
+  folder_.write_config();
   go_on_from_checkpoint();
-  folder_.record_start(trainer_->steps_done());
+  folder_.record_start(trainer_->steps_done(), data_->identity());
   try {
     return train();
   } catch (const DivergedError& error) {
     return diverged(error);
+  }
+}
+
+void TrainingRun::open_data() {
+  data_.emplace(DataFolder::open(config_.data.shards));
+  if (!data_->verify_if_quick()) {
+    progress_.message(config_.data.shards +
+                      ": too large to compare every checksum at each start; `bov data info " +
+                      config_.data.shards + " --verify` does");
   }
 }
 
@@ -113,29 +140,39 @@ void TrainingRun::go_on_from_checkpoint() {
   }
   if (latest.path) {
     auto contents = load_checkpoint(*latest.path);
-    const auto metadata = nlohmann::json::parse(contents.metadata);
-    if (metadata.at("config_hash") != folder_.config_hash()) {
-      throw std::runtime_error(latest.path->string() +
-                               ": is of another config than the folder's config.yaml");
+    try {
+      const auto metadata = nlohmann::json::parse(contents.metadata);
+      if (metadata.at("config_hash") != folder_.config_hash()) {
+        throw std::runtime_error(latest.path->string() +
+                                 ": is of another config than the folder's config.yaml");
+      }
+      trainer_->restore(
+          {std::move(contents.model), std::move(contents.optimizer), contents.step, metadata.at("loader")});
+      training_seconds_ = metadata.at("training_seconds");
+      evaluation_seconds_ = metadata.at("evaluation_seconds");
+      last_loss_ = metadata.at("loss");
+    } catch (const nlohmann::json::exception& error) {
+      throw std::runtime_error((*latest.path / "manifest.json").string() + " is damaged: " + error.what());
     }
-    trainer_->restore(
-        {std::move(contents.model), std::move(contents.optimizer), contents.step, metadata.at("loader")});
-    training_seconds_ = metadata.at("training_seconds");
-    evaluation_seconds_ = metadata.at("evaluation_seconds");
-    last_loss_ = metadata.at("loss");
     checkpoint_step_ = contents.step;
     progress_.message("going on from " + latest.path->string());
   }
   first_step_ = trainer_->steps_done();
   seconds_before_ = training_seconds_;
   log_.emplace(folder_.metrics_file(), first_step_);
+  // A checkpoint is older than the evaluation of its step.
+  if (log_->has_evaluation(first_step_)) {
+    evaluation_seconds_ =
+        log_->last_evaluation().value("time", training_seconds_ + evaluation_seconds_) - training_seconds_;
+  }
 }
 
 TrainingOutcome TrainingRun::train() {
   while (true) {
+    // First of all, so that nothing that goes wrong in an evaluation costs the training.
+    checkpoint_if_due();
     evaluate_if_due();
     if (stop_requested()) return interrupted();
-    checkpoint_if_due();
     if (trainer_->steps_done() == trainer_->total_steps()) break;
     step();
   }

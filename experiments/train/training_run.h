@@ -21,6 +21,7 @@ struct TrainingRequest {
   RunConfig config;
   std::filesystem::path folder;  ///< the run's folder
   bool fresh = false;            ///< replace an earlier run instead of going on with it
+  std::string device;            ///< instead of train.device: auto; empty: as the config says
   ProgressStyle progress = ProgressStyle::none;
 };
 
@@ -44,8 +45,9 @@ struct TrainingOutcome {
 /// since the run began, over all its processes. A run that was killed and resumed leaves the same files as one that
 /// was not, apart from "tokens_per_second", "time" and environment.json.
 ///
-/// SIGINT and SIGTERM end it after a checkpoint, a second one at once. Throws std::runtime_error for a bad config, data
-/// or folder, and when something cannot be written; earlier checkpoints stay loadable.
+/// SIGINT and SIGTERM end it after a checkpoint, a second one at once. Throws std::runtime_error for a bad config, device,
+/// data or folder, before an earlier run is touched or a new one begun, and when something cannot be written; earlier
+/// checkpoints stay loadable.
 TrainingOutcome run_training(const TrainingRequest& request);
 
 }  // namespace bov::experiments

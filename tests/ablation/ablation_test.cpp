@@ -12,6 +12,8 @@
 #include <thread>
 
 #include "experiments/ablation/child_process.h"
+#include "experiments/ablation/cuda_devices.h"
+#include "experiments/ablation/grid_data.h"
 #include "experiments/ablation/grid_runner.h"
 #include "experiments/ablation/prepare_data.h"
 #include "experiments/ablation/run_selection.h"
@@ -86,7 +88,9 @@ class FakeGrid {
                    .seed = seed,
                    .folder = plan_.folder / config.name / ("seed-" + std::to_string(seed)),
                    .config_text = write_run_config(config),
-                   .config_hash = config_hash(config)};
+                   .config_hash = config_hash(config),
+                   .shards = root_ / "shards",
+                   .data = nullptr};
     std::ofstream(root_ / "hashes", std::ios::app) << run.folder.string() << ' ' << run.config_hash << '\n';
     plan_.runs.push_back(std::move(run));
   }
@@ -209,7 +213,69 @@ TEST_CASE("Each job gets a device of its own") {
   CHECK(grid.train(2, {"5", "7"}).completed == 3);
   std::set<std::string> devices;
   for (const char* row : {"a", "b"}) devices.insert(read(grid.folder(row) / "environment"));
-  CHECK(devices == std::set<std::string>{"3 3 5\n", "3 3 7\n"});
+  CHECK(devices == std::set<std::string>{"3 3 5 --device cuda\n", "3 3 7 --device cuda\n"});
+}
+
+TEST_CASE("A device is the index of a GPU that exists, as this process counts them") {
+  using Devices = std::vector<std::string>;
+  CHECK(visible_cuda_devices({"2", "0"}, 4, nullptr) == Devices{"2", "0"});
+  CHECK(visible_cuda_devices({"1", "0"}, 2, "6,GPU-1f") == Devices{"GPU-1f", "6"});
+  for (const std::string text : {"", "x", "-1", "4", "1x", " 1", "99999999999999999999"}) {
+    CHECK_THROWS_WITH(visible_cuda_devices({"0", text}, 4, nullptr),
+                      Catch::Contains("--devices names \"" + text +
+                                      "\"; LibTorch sees 4 CUDA devices, "
+                                      "expected indices from 0 to 3"));
+  }
+  CHECK_THROWS_WITH(visible_cuda_devices({"0"}, 0, nullptr), Catch::EndsWith("LibTorch sees 0 CUDA devices"));
+  CHECK_THROWS_WITH(visible_cuda_devices({"1", "0", "1"}, 2, nullptr), Catch::Contains("names 1 twice"));
+  CHECK(visible_cuda_devices({}).empty());
+}
+
+TEST_CASE("A run of other data is neither compared nor gone on with") {
+  FakeGrid grid({"a", "b"}, {1});
+  CHECK(grid.train().completed == 2);
+  const nlohmann::json there{{"train", "11"}, {"validation", "22"}};
+  const nlohmann::json here{{"train", "33"}, {"validation", "22"}};
+  write(grid.folder("a") / "environment.json", nlohmann::json{{"data", there}}.dump());
+  write(grid.folder("b") / "environment.json", nlohmann::json{{"data", here}}.dump());
+
+  // The data folder is not here: what the runs have recorded must agree.
+  CHECK_THROWS_WITH(
+      find_data(grid.plan()),
+      Catch::Contains((grid.folder("a").string()) + " (there)") &&
+          Catch::Contains("read different data and cannot be compared: train is \"11\" there and "
+                          "\"33\" here"));
+  write(grid.folder("b") / "environment.json", nlohmann::json{{"data", there}}.dump());
+  find_data(grid.plan());
+  CHECK(grid.plan().runs[1].data == there);
+  CHECK(grid.train().skipped == 2);
+  CHECK_NOTHROW(require_data(grid.plan().runs));
+
+  // It is here and holds something else.
+  for (PlannedRun& run : grid.plan().runs) run.data = here;
+  CHECK(read_run_result(grid.plan().runs[0]).status == RunStatus::missing);
+  CHECK_THROWS_WITH(require_data(grid.plan().runs), Catch::Contains("no finished data in"));
+  const auto replaced = prepare_run_folder(grid.plan().runs[0]);
+  REQUIRE(replaced);
+  CHECK(replaced->difference == "other data (train is \"11\" there and \"33\" here)");
+  CHECK(fs::exists(replaced->folder / "result.json"));
+  CHECK(grid.train().completed == 2);
+}
+
+TEST_CASE("A result with entries of other types is read as nothing there") {
+  FakeGrid grid({"a"}, {1});
+  CHECK(grid.train().completed == 1);
+  const PlannedRun& run = grid.plan().runs[0];
+  for (const char* text :
+       {"{\"status\": \"completed\", \"validation_bpb\": 1.0, \"tokens_per_second\": \"fast\"}",
+        "{\"status\": \"completed\", \"validation_bpb\": 1.0, \"coefficients\": {\"x\": {\"gamma\": 1}}}",
+        "{\"status\": 3}"}) {
+    write(run.folder / "result.json", text);
+    CHECK(read_run_result(run).status == RunStatus::unfinished);
+  }
+  write(run.folder / "metrics.jsonl",
+        "{\"step\": \"three\", \"loss\": 2.5}\n{\"step\": 4, \"loss\": null}\n");
+  CHECK_FALSE(read_newest_step(run.folder).has_value());
 }
 
 TEST_CASE("A run of another config is kept aside, one of the same config goes on") {
@@ -237,16 +303,22 @@ TEST_CASE("Half-written and foreign files are read as nothing there") {
   CHECK_FALSE(read_newest_step(run.folder).has_value());
   CHECK(last_log_line(run.folder).empty());
   fs::create_directories(run.folder);
+  write(run.folder / "config.yaml", run.config_text);
   write(run.folder / "metrics.jsonl",
         "{\"step\": 3, \"loss\": 2.5}\n{\"step\": 4, \"validation_bpb\": 1.0}\n{\"step\": 5, \"lo");
   CHECK(read_newest_step(run.folder)->step == 3);
   CHECK(read_newest_step(run.folder)->loss == 2.5);
-  for (const std::string& text :
-       {std::string("{\"status\": \"compl"), std::string("[]"), std::string(),
-        std::string("{\"status\": \"completed\", \"config_hash\": \"other\", \"validation_bpb\": 1.0}")}) {
+  for (const char* text : {"{\"status\": \"compl", "[]", ""}) {
     write(run.folder / "result.json", text);
     CHECK(read_run_result(run).status == RunStatus::unfinished);
   }
+  // A result counts with the config beside it alone.
+  write(run.folder / "result.json", "{\"status\": \"completed\", \"validation_bpb\": 1.0}");
+  CHECK(read_run_result(run).status == RunStatus::complete);
+  write(run.folder / "config.yaml", "budget: {steps: 3}\n");
+  CHECK(read_run_result(run).status == RunStatus::missing);
+  fs::remove(run.folder / "config.yaml");
+  CHECK(read_run_result(run).status == RunStatus::missing);
 }
 
 TEST_CASE("A signal reaches the trainers, which stop, and nothing new starts") {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Stands for `bov train` in ablation_test: fake_trainer.sh HASHES CONFIG --run-dir FOLDER --threads N --quiet.
+# Stands for `bov train` in ablation_test:
+# fake_trainer.sh HASHES CONFIG --run-dir FOLDER --threads N --quiet [--device DEVICE].
 # HASHES has a line "FOLDER CONFIG_HASH" for each run. What it does depends on the name of the row.
 config=$2
 folder=$4
@@ -8,7 +9,7 @@ hash=$(grep "^$folder " "$1" | cut -d' ' -f2)
 stops=$folder/stops
 
 [ -f "$config" ] || { echo "no config" >&2; exit 1; }
-echo "$6 $OMP_NUM_THREADS ${CUDA_VISIBLE_DEVICES-none}" >"$folder/environment"
+echo "$6 $OMP_NUM_THREADS ${CUDA_VISIBLE_DEVICES-none}${8:+ $8 $9}" >"$folder/environment"
 echo start >>"$folder/starts"
 
 log() { echo "{\"step\": $1, \"loss\": 2.5}" >>"$folder/metrics.jsonl"; }

@@ -9,6 +9,7 @@
 #include "data/test_text.h"
 #include "experiments/data/data_builder.h"
 #include "experiments/data/data_folder.h"
+#include "experiments/data/data_identity.h"
 #include "experiments/data/document_reader.h"
 #include "experiments/data/shard_format.h"
 #include "experiments/data/text_hash.h"
@@ -159,6 +160,33 @@ TEST_CASE("unreadable inputs are named before anything is read") {
   CHECK_THROWS_WITH(read_all(folder / "cut.jsonl.gz"), Contains("cut.jsonl.gz cannot be read"));
 }
 
+TEST_CASE("gzip members may follow each other, and nothing else may follow them") {
+  TemporaryFolder folder;
+  write_gzip(folder / "first.jsonl.gz", json_line("first"));
+  write_gzip(folder / "second.jsonl.gz", json_line("second"));
+  write_gzip(folder / "empty.jsonl.gz", "");
+  const std::string first = read_file(folder / "first.jsonl.gz");
+  const std::string second = read_file(folder / "second.jsonl.gz");
+  write_file(folder / "both.jsonl.gz", first + read_file(folder / "empty.jsonl.gz") + second);
+  CHECK(read_all(folder / "both.jsonl.gz") == std::vector<std::string>{"first", "second"});
+  CHECK(read_all(folder / "empty.jsonl.gz").empty());
+  for (const std::string& rest : {std::string("garbage"), std::string("\0\0\0", 3), std::string("\x1f"),
+                                  second.substr(0, 1), std::string("{\"text\": \"plain\"}\n")}) {
+    write_file(folder / "more.jsonl.gz", first + rest);
+    CHECK_THROWS_WITH(read_all(folder / "more.jsonl.gz"),
+                      Contains("more.jsonl.gz goes on behind its compressed data"));
+  }
+  write_file(folder / "half.jsonl.gz", first + second.substr(0, second.size() - 1));
+  CHECK_THROWS_WITH(read_all(folder / "half.jsonl.gz"), Contains("half.jsonl.gz ends in the middle"));
+  // Not compressed, whatever the name says; and a compressed file without the ending.
+  write_file(folder / "plain.jsonl.gz", json_line("plain"));
+  CHECK(read_all(folder / "plain.jsonl.gz") == std::vector<std::string>{"plain"});
+  write_file(folder / "hidden.jsonl", first);
+  CHECK(read_all(folder / "hidden.jsonl") == std::vector<std::string>{"first"});
+  std::filesystem::create_directory(folder / "folder.txt");
+  CHECK_THROWS_WITH(read_all(folder / "folder.txt"), Contains("folder.txt") && Contains("directory"));
+}
+
 TEST_CASE("the hash that splits documents never changes") {
   // FNV-1a 64 of "a" is af63dc4c8601ec8c (published test vector); then murmur3's finaliser, computed in
   // Python.
@@ -220,6 +248,27 @@ TEST_CASE("shard size, threads and order of the input never move a document to t
   CHECK(decode_all(other, other.validation()) == expected);
 }
 
+TEST_CASE("data is the same wherever it lies, and other data is told apart by what differs") {
+  TemporaryFolder copy;
+  std::filesystem::copy(corpus().folder / "data", copy / "data", std::filesystem::copy_options::recursive);
+  const nlohmann::json identity = DataFolder::open(corpus().folder / "data").identity();
+  CHECK(DataFolder::open(copy / "data").identity() == identity);
+  CHECK(identity_difference(identity, identity).empty());
+
+  corpus().build("share", {.validation_per_mille = kPerMille + 1});
+  const nlohmann::json share = DataFolder::open(corpus().folder / "share").identity();
+  CHECK_FALSE(identity_difference(identity, share).empty());
+  auto other = identity;
+  other["tokenizer"] = "0000000000000000";
+  CHECK_THAT(identity_difference(identity, other),
+             Contains("tokenizer is ") && Contains("there and \"0000000000000000\" here"));
+
+  write_file(corpus().folder / "less.jsonl",
+             json_line(corpus().documents[0]) + json_line(corpus().documents[1]));
+  corpus().build("less", {.validation_per_mille = kPerMille}, "less.jsonl");
+  CHECK_FALSE(identity_difference(identity, DataFolder::open(corpus().folder / "less").identity()).empty());
+}
+
 TEST_CASE("building refuses finished folders and empty input, and takes over unfinished ones") {
   CHECK_THROWS_WITH(corpus().build("data", {.validation_per_mille = kPerMille}),
                     Contains("already holds data"));
@@ -272,7 +321,11 @@ TEST_CASE("a damaged, truncated or foreign shard names the file and the fault") 
   const DataFolder flipped = open_changed(flip_byte(bytes, 100));
   CHECK_THROWS_WITH(flipped.train().shards()[0].verify(),
                     Contains("its checksum is") && Contains("build the data again"));
+  CHECK_THROWS_WITH(flipped.verify_if_quick(), Contains("train-00000.tokens") && Contains("its checksum is"));
   CHECK_NOTHROW(open_changed(bytes).train().shards()[0].verify());
+  const DataFolder whole = open_changed(bytes);
+  CHECK(whole.verify_if_quick());
+  CHECK(whole.size_in_bytes() > static_cast<int64_t>(bytes.size()));
   std::filesystem::remove(path);
   CHECK_THROWS_WITH(DataFolder::open(copy / "data"),
                     Contains("train-00000.tokens: cannot open it: No such file"));
@@ -284,6 +337,8 @@ TEST_CASE("a damaged manifest names the file and the fault") {
   const std::filesystem::path path = copy / "data/manifest.json";
   const auto manifest = nlohmann::json::parse(read_file(path));
   write_file(path, "{");
+  CHECK_THROWS_WITH(DataFolder::open(copy / "data"), Contains("manifest.json is damaged"));
+  write_file(path, "{\"format\": 3}");
   CHECK_THROWS_WITH(DataFolder::open(copy / "data"), Contains("manifest.json is no data manifest of bov"));
   auto changed = manifest;
   changed["version"] = 7;

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+/// Files in a grid's folder, beside one folder for each row.
+namespace bov::experiments {
+
+inline constexpr std::string_view kGridConfigFile = "grid.yaml";
+inline constexpr std::string_view kGridTableMarkdown = "table.md";
+inline constexpr std::string_view kGridTableCsv = "table.csv";
+inline constexpr std::string_view kGridTableJson = "table.json";
+/// Names that no row may have.
+inline constexpr std::array kGridFiles{kGridConfigFile, kGridTableMarkdown, kGridTableCsv, kGridTableJson};
+
+}  // namespace bov::experiments

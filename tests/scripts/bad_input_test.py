@@ -1,0 +1,145 @@
+"""What the program says to bad input: one line that names the thing, the value and what was expected.
+
+Usage: bad_input_test.py BOV [UNITTEST_ARGUMENT...]     (BOV: the program that was built)
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LONGEST_MESSAGE = 500
+RUN = "model: {n_layer: 2, n_embd: 32, n_head: 2, n_kv_head: 2, sequence_length: 32, vocab_size: 300}\n" \
+      "train: {tokens_per_step: 64, micro_batch: 1, device: cpu}\nbudget: {steps: 2}\n"
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    def run_bov(self, *arguments):
+        return subprocess.run([BOV, *arguments], cwd=self.folder, capture_output=True, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL)
+
+    def check_refused(self, arguments, *expected):
+        result = self.run_bov(*arguments)
+        with self.subTest(arguments=arguments):
+            self.assertIn(result.returncode, (1, 2), result.stderr)
+            self.assertEqual(result.stdout, "")
+            for text in expected:
+                self.assertIn(text, result.stderr)
+            self.assertLess(len(result.stderr), LONGEST_MESSAGE)
+            self.assertIsNone(re.search(r"\d{25}", result.stderr), result.stderr)
+
+    def test_numbers_out_of_bounds_name_the_bounds(self):
+        config = self.write("run.yaml", RUN)
+        grid = self.write("grid.yaml", "base:\n  " + RUN.replace("\n", "\n  ") + "\nrows: [{name: a}]\n")
+        text = self.write("text.txt", "some text")
+        tokenizer = ["tokenizer", "train", "--input", text, "--output", "t"]
+        data = ["data", "build", "--tokenizer", "t", "--input", text, "--output", "d"]
+        for command, option, values, bounds in [
+            (["train", config], "--threads", ["0", "-1", "99999999999999999999", "two"], "1 to 1024"),
+            (["train", config], "--profile", ["0", "1000001"], "1 to 1000000"),
+            (["eval", "."], "--threads", ["0"], "1 to 1024"),
+            (["eval", "."], "--tokens", ["-1"], "0 to 1000000000000000"),
+            (["doctor"], "--threads", ["0"], "1 to 1024"),
+            (["ablate", grid], "--jobs", ["0", "-3"], "1 to 1024"),
+            (["ablate", grid], "--seeds", ["-1"], "0 to 9223372036854775807"),
+            (tokenizer, "--vocab-size", ["0", "257", "2000000000"], "258 to 1048576"),
+            (tokenizer, "--max-bytes", ["0"], "1 to 1000000000000000"),
+            (tokenizer, "--validation-per-mille", ["1000"], "0 to 999"),
+            (tokenizer, "--character-coverage", ["2"], "0.9 to 1"),
+            (data, "--threads", ["0"], "1 to 1024"),
+            (data, "--shard-tokens", ["0"], "1 to 1000000000000000"),
+            (data, "--validation-per-mille", ["-1"], "0 to 999"),
+            (["check-golden", "."], "--tolerance", ["0"], "1e-16 to 1"),
+            (["bench"], "--threads", ["0"], "1 to 1024"),
+            (["bench"], "--repetitions", ["0"], "1 to 1000000"),
+            (["bench"], "--min-time", ["0"], "1e-06 to 3600"),
+        ]:
+            for value in values:
+                self.check_refused([*command, f"{option}={value}"], option, bounds if value != "two" else "two")
+
+    def test_devices_are_gpus_that_exist(self):
+        grid = self.write("grid.yaml", "base:\n  " + RUN.replace("\n", "\n  ").replace("cpu", "auto") + "\nrows: [{name: a}]\n")
+        for devices in ["999", "x", "-1", "0,999"]:
+            self.check_refused(["ablate", grid, f"--devices={devices}"], "--devices names", "CUDA devices")
+        self.assertFalse((self.folder / "runs").exists())
+        config = self.write("run.yaml", RUN)
+        self.check_refused(["train", config, "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
+        self.check_refused(["train", config, "--device", "cuda:9"], 'train.device is "cpu"', '"cuda:9"')
+        self.check_refused(["eval", ".", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
+
+    def test_data_that_is_not_there_stops_a_grid_before_any_run(self):
+        grid = self.write("grid.yaml", "base:\n  data: {shards: nowhere}\n  " + RUN.replace("\n", "\n  ") + "\nrows: [{name: a}]\n")
+        self.check_refused(["ablate", grid], "no finished data in 'nowhere'", "bov data build")
+        self.assertFalse((self.folder / "runs/grid/a").exists())
+
+    def test_configs_that_cannot_be(self):
+        self.check_refused(["train", "nowhere.yaml"], "nowhere.yaml")
+        self.check_refused(["train", str(self.folder)], "CONFIG")
+        self.check_refused(["train", self.write("empty.yaml", "")], "empty.yaml:1", "expected a mapping")
+        self.check_refused(["inspect", self.write("binary.yaml", b"\x00\xff\xfe")], "binary.yaml:")
+        self.check_refused(["train", self.write("nodata.yaml", RUN)], "data.shards is empty", "bov data build")
+        huge = self.write("huge.yaml", RUN.replace("n_layer: 2", "n_layer: 1e15"))
+        self.check_refused(["inspect", huge], "huge.yaml:1: model", "n_layer is 1000000000000000")
+        self.check_refused(["inspect", self.write("deep.yaml", "a: " + "[" * 100000)], "deep.yaml")
+
+    def test_tokenizers_without_text(self):
+        cases = {"empty.txt": "", "empty.jsonl": "\n", "nothing.jsonl": '{"text": ""}\n', "bytes.txt": b"\xff\xfe\xff"}
+        for name, content in cases.items():
+            output = str(self.folder / "t")
+            self.check_refused(["tokenizer", "train", "--input", self.write(name, content), "--output", output,
+                                "--validation-per-mille", "0"], "there is no text to learn from")
+        self.check_refused(["tokenizer", "train", "--input", self.write("short.txt", "two words"), "--output", output,
+                            "--validation-per-mille", "0", "--vocab-size", "4096"], "ocabulary")
+
+    def test_inputs_that_cannot_be_read(self):
+        line = json.dumps({"text": "word " * 50}).encode() + b"\n"
+        train = ["tokenizer", "train", "--output", "t", "--input"]
+        garbage = self.write("garbage.jsonl.gz", gzip.compress(line) + b"garbage")
+        self.check_refused([*train, garbage], "garbage.jsonl.gz goes on behind its compressed data")
+        cut = self.write("cut.jsonl.gz", gzip.compress(line)[:-9])
+        self.check_refused([*train, cut], "cut.jsonl.gz ends in the middle")
+        (self.folder / "folder.txt").mkdir()
+        self.check_refused([*train, str(self.folder / "folder.txt")], "folder.txt", "directory")
+        self.check_refused([*train, "nowhere.txt"], "nowhere.txt", "No such file")
+
+    def test_data_folders_that_are_damaged_name_the_file(self):
+        for content in ["", "[]", "{", '{"format": 3}', '{"format": "bov-data"}', '{"format": "bov-data", "version": 1}',
+                        '{"format": "bov-data", "version": 1, "train": 5}']:
+            self.write("data/manifest.json", content)
+            self.check_refused(["data", "info", "data"], "data/manifest.json")
+
+    def test_run_folders_that_are_damaged_name_the_file(self):
+        config = self.write("run.yaml", RUN)
+        for content in ["", "[]", '"text"', "{}", '{"status": 3}', '{"status": "completed", "validation_bpb": "x"}']:
+            self.write("run/result.json", content)
+            self.check_refused(["train", config, "--run-dir", "run"], "run/result.json")
+        self.check_refused(["eval", "run"], "run", "config.yaml")
+        self.check_refused(["train", config, "--run-dir", config], "run.yaml")
+
+    @unittest.skipIf(os.geteuid() == 0, "root writes everywhere")
+    def test_folders_that_cannot_be_written(self):
+        config = self.write("run.yaml", RUN)
+        self.folder.chmod(0o555)
+        self.addCleanup(self.folder.chmod, 0o755)
+        self.check_refused(["train", config], "runs/run", "Permission denied")
+
+
+if __name__ == "__main__":
+    BOV = sys.argv.pop(1)
+    unittest.main()
