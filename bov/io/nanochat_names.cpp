@@ -36,6 +36,9 @@ bool projection_is_dead(const ValueSpec& spec, bool is_target) {
 void append_coefficients(std::vector<NanochatName>& names, const ValueSpec& spec, int64_t layer) {
   const std::string ours = bov_layer(layer) + ".attention.value.";
   const std::string theirs = published_layer(layer) + ".attn.";
+  TORCH_CHECK(spec.coefficient.kind != ValueCoefficient::Kind::learned_per_head,
+              "coefficient: learned_per_head has no known name in the published code; expected another "
+              "coefficient");
   if (spec.coefficient.kind == ValueCoefficient::Kind::gated) {
     names.push_back({ours + "gate", theirs + "ve_gate.weight"});
   } else if (spec.coefficient.kind == ValueCoefficient::Kind::learned &&

@@ -8,7 +8,8 @@
 
 /// Names of the published code's state dict (github.com/RiddleHe/nanochat, the code of arXiv 2606.02780) for bov's
 /// parameters, and maps of whole state dicts both ways. Shapes are equal on both sides. A shared table is
-/// `shared_bank.table` here and stands under the first target layer there.
+/// `shared_bank.table` here and stands under the first target layer there. Coefficients of each head have no known name
+/// there: every function throws c10::Error for options with `coefficient: learned_per_head`.
 namespace bov {
 
 /// One parameter under both names.

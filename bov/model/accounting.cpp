@@ -31,7 +31,8 @@ struct ValuePlan {
         targets(target_layers(options.value, options.n_layer)),
         adds(options.value.combine == ValueCombine::add),
         gated(options.value.coefficient.kind == ValueCoefficient::Kind::gated),
-        learned(options.value.coefficient.kind == ValueCoefficient::Kind::learned) {}
+        learned(options.value.coefficient.is_learned()),
+        per_head(options.value.coefficient.kind == ValueCoefficient::Kind::learned_per_head) {}
 
   int64_t target_count() const { return static_cast<int64_t>(targets.size()); }
   bool is_target(int64_t layer) const { return std::binary_search(targets.begin(), targets.end(), layer); }
@@ -48,6 +49,7 @@ struct ValuePlan {
   bool adds;
   bool gated;
   bool learned;
+  bool per_head;
 };
 
 int64_t kv_width(const GPTOptions& options) {
@@ -148,7 +150,8 @@ ParameterCounts count_parameters(const GPTOptions& options) {
   counts.matrices = options.n_layer * layer + projections * projection_size(options);
   counts.matrices += plan.gated ? targets * options.n_kv_head * kGateChannels : 0;
   counts.banks = tables * options.vocab_size * kv_width(options);
-  counts.coefficients = plan.learned ? targets * (plan.adds ? 2 : 1) : 0;
+  counts.coefficients =
+      plan.learned ? targets * (plan.adds ? 2 : 1) * (plan.per_head ? options.n_kv_head : 1) : 0;
   counts.smear = options.smear ? kSmearParameters : 0;
   counts.dead = (options.n_layer - projections) * projection_size(options);
   return counts;
@@ -160,10 +163,10 @@ int64_t flops_per_token(const GPTOptions& options) {
 }
 
 int64_t executed_flops_per_token(const GPTOptions& options) {
-  // A scalar coefficient goes before the matmul, (a·x + b·x0)·W; a gate of each kv head cannot.
+  // One coefficient a layer goes before the matmul, (a·x + b·x0)·W; one of each kv head cannot.
   const ValuePlan plan(options);
-  return flops_with_value_projections(options,
-                                      plan.target_projects_twice() && plan.gated ? plan.target_count() : 0);
+  const bool twice = plan.target_projects_twice() && (plan.gated || plan.per_head);
+  return flops_with_value_projections(options, twice ? plan.target_count() : 0);
 }
 
 int64_t steps_for_flops(double flops, int64_t flops_per_token, int64_t tokens_per_step) {

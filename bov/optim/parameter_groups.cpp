@@ -57,8 +57,11 @@ std::vector<ParameterGroup> empty_groups(int64_t n_embd, const OptimizerRates& r
       {ParameterRole::kHead, {}, {}, adamw(rates.unembedding * batch * width, 0.8, 0.96, 0.01)},
       {ParameterRole::kEmbedding, {}, {}, adamw(rates.embedding * batch * width, 0.8, 0.995, 0.001)},
       {ParameterRole::kSmear, {}, {}, adamw(rates.smear, 0.8, 0.95, 0.0)},
-      {ParameterRole::kAlpha, {}, {}, adamw(0.01 * rates.scalar * batch, 0.8, 0.95, 0.05)},
-      {ParameterRole::kCoefficient, {}, {}, adamw(rates.scalar * batch, 0.96, 0.95, 0.0)},
+      {ParameterRole::kAlpha,
+       {},
+       {},
+       adamw(rates.alpha_ratio * rates.scalar * batch, rates.alpha_beta1, 0.95, rates.alpha_weight_decay)},
+      {ParameterRole::kCoefficient, {}, {}, adamw(rates.scalar * batch, rates.scalar_beta1, 0.95, 0.0)},
       {ParameterRole::kBank, {}, {}, adamw(0.5 * rates.embedding * batch * width, 0.8, 0.995, 0.01)},
       {ParameterRole::kMatrix, {}, {}, muon},
   };

@@ -38,7 +38,11 @@ struct BOV_API OptimizerRates {
   double unembedding = 0.008;
   double embedding = 0.3;  ///< banks learn at half of it
   double matrix = 0.02;
-  double scalar = 0.5;  ///< β and γ; α learns at a hundredth of it
+  double scalar = 0.5;  ///< β and γ
+  double scalar_beta1 = 0.96;
+  double alpha_ratio = 0.01;  ///< α's rate as a part of `scalar`
+  double alpha_beta1 = 0.8;
+  double alpha_weight_decay = 0.05;
   double smear = 0.2;
   double weight_decay = 0.28;  ///< Muon's at the first step, batch and size factors already in it
   double batch_scale = 1.0;    ///< factor sqrt(batch tokens / 2^19) on every rate but smear's
@@ -56,15 +60,15 @@ struct BOV_API ParameterGroup {
 /// empty ones left out; within a group the order of `named_parameters`. With w = sqrt(768/n_embd) and s =
 /// batch_scale:
 ///
-/// | role        | learning rate      | betas       | weight decay                     |
-/// |-------------|--------------------|-------------|----------------------------------|
-/// | head        | unembedding·s·w    | 0.8, 0.96   | 0.01                             |
-/// | embedding   | embedding·s·w      | 0.8, 0.995  | 0.001                            |
-/// | smear       | smear              | 0.8, 0.95   | 0                                |
-/// | alpha       | 0.01·scalar·s      | 0.8, 0.95   | 0.05                             |
-/// | coefficient | scalar·s           | 0.96, 0.95  | 0                                |
-/// | bank        | 0.5·embedding·s·w  | 0.8, 0.995  | 0.01                             |
-/// | matrix      | matrix·s           | β2 = 0.9    | weight_decay (cautious, Muon)    |
+/// | role        | learning rate         | betas              | weight decay                     |
+/// |-------------|-----------------------|--------------------|----------------------------------|
+/// | head        | unembedding·s·w       | 0.8, 0.96          | 0.01                             |
+/// | embedding   | embedding·s·w         | 0.8, 0.995         | 0.001                            |
+/// | smear       | smear                 | 0.8, 0.95          | 0                                |
+/// | alpha       | alpha_ratio·scalar·s  | alpha_beta1, 0.95  | alpha_weight_decay               |
+/// | coefficient | scalar·s              | scalar_beta1, 0.95 | 0                                |
+/// | bank        | 0.5·embedding·s·w     | 0.8, 0.995         | 0.01                             |
+/// | matrix      | matrix·s              | β2 = 0.9           | weight_decay (cautious, Muon)    |
 ///
 /// AdamW's eps is 1e-10. Source: arXiv 2606.02780, table 6 and its published code. Throws c10::Error naming a
 /// parameter without a role, or if n_embd < 1.

@@ -10,6 +10,14 @@ constexpr double kGateScale = 3.0;
 
 using Kind = ValueCoefficient::Kind;
 
+/// A learned coefficient as a factor of x [.., H, D] or, if it is one number, of any x: [1, 1], or [H, 1] with each kv
+/// head's number repeated for the H / Hkv heads that share it.
+torch::Tensor per_head(const torch::Tensor& coefficient, const torch::Tensor& x) {
+  const int64_t n = coefficient.numel();
+  const torch::Tensor factor = n == 1 ? coefficient : coefficient.repeat_interleave(x.size(-2) / n);
+  return factor.to(x.scalar_type()).unsqueeze(-1);
+}
+
 }  // namespace
 
 ValueMixerImpl::ValueMixerImpl(ValueMixerOptions options) : options_(std::move(options)) {
@@ -31,12 +39,13 @@ void ValueMixerImpl::reset() {
     projection = register_parameter(
         "projection", torch::empty({options_.n_kv_head() * options_.head_dim(), options_.n_embd()}, dtype));
   }
-  if (spec.coefficient.kind == Kind::learned) {
+  if (spec.coefficient.is_learned()) {
+    const int64_t size = spec.coefficient.kind == Kind::learned_per_head ? options_.n_kv_head() : 1;
     if (add) {
-      alpha = register_parameter("alpha", torch::empty({1}, dtype));
-      beta = register_parameter("beta", torch::empty({1}, dtype));
+      alpha = register_parameter("alpha", torch::empty({size}, dtype));
+      beta = register_parameter("beta", torch::empty({size}, dtype));
     } else {
-      gamma = register_parameter("gamma", torch::empty({1}, dtype));
+      gamma = register_parameter("gamma", torch::empty({size}, dtype));
     }
   } else if (spec.coefficient.kind == Kind::gated) {
     const int64_t channels = std::min(kGateChannels, options_.n_embd());
@@ -84,14 +93,13 @@ torch::Tensor ValueMixerImpl::gate_values(const torch::Tensor& hidden) {
 }
 
 torch::Tensor ValueMixerImpl::scale(const torch::Tensor& x) const {
-  if (gamma.defined()) return gamma.to(x.scalar_type()) * x;
+  if (gamma.defined()) return per_head(gamma, x) * x;
   const double fixed = options_.spec().coefficient.value;
   return fixed == 1.0 ? x : fixed * x;
 }
 
 torch::Tensor ValueMixerImpl::forward(const ValueInputs& inputs) {
   const ValueSpec& spec = options_.spec();
-  const auto dtype = inputs.hidden.scalar_type();
   const double fixed = spec.coefficient.value;
   const bool gated = spec.coefficient.kind == Kind::gated;
   if (spec.combine == ValueCombine::replace) {
@@ -100,11 +108,12 @@ torch::Tensor ValueMixerImpl::forward(const ValueInputs& inputs) {
   }
   if (gated) return project(inputs.hidden) + gate_values(inputs.hidden) * source_values(inputs);
   const auto mix = [&](const torch::Tensor& v, const torch::Tensor& source) {
-    return alpha.defined() ? alpha.to(dtype) * v + beta.to(dtype) * source : fixed * (v + source);
+    return alpha.defined() ? per_head(alpha, v) * v + per_head(beta, source) * source : fixed * (v + source);
   };
   const torch::Tensor input = source_->projection_input(inputs);
-  if (input.defined()) return project(mix(inputs.hidden, input));
-  return mix(project(inputs.hidden), source_->values(inputs));
+  if (input.defined() && spec.coefficient.kind != Kind::learned_per_head)
+    return project(mix(inputs.hidden, input));
+  return mix(project(inputs.hidden), source_values(inputs));
 }
 
 ValueCacheNeed ValueMixerImpl::cache_need() const {

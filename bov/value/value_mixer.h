@@ -36,7 +36,8 @@ struct BOV_API GateStatistics {
 /// The value vectors of one attention layer, whatever their source (arXiv 2606.02780, sections 3 and 5).
 ///
 /// replace: c·Ṽ with c = `coefficient`, γ or the gate. add: a·V + b·Ṽ with a = b = `coefficient`, or α and β, or 1 and
-/// the gate. Where Ṽ is itself W_V of some input and a, b are scalars, the sum is one matmul: (a·x + b·x_0)·W_V.
+/// the gate. Where Ṽ is itself W_V of some input and a, b are one number a layer, the sum is one matmul:
+/// (a·x + b·x_0)·W_V.
 class BOV_API ValueMixerImpl : public torch::nn::Cloneable<ValueMixerImpl> {
  public:
   explicit ValueMixerImpl(ValueMixerOptions options);
@@ -50,8 +51,9 @@ class BOV_API ValueMixerImpl : public torch::nn::Cloneable<ValueMixerImpl> {
   /// What a decoder must keep for this layer. A gate or a sum with V makes the values a function of the context.
   ValueCacheNeed cache_need() const;
 
-  /// c·x with the scalar c that multiplies Ṽ where V is replaced. Attention is linear in its values, so a decoder that
-  /// keeps Ṽ or token ids may apply c to attention's result instead. Not for layers with cache_need() own_values.
+  /// c·x with the c that multiplies Ṽ where V is replaced; x is [.., H, D], H a multiple of Hkv. Attention is linear in
+  /// its values, so a decoder that keeps Ṽ or token ids may apply c to attention's result instead. Not for layers with
+  /// cache_need() own_values.
   torch::Tensor scale(const torch::Tensor& x) const;
 
   /// The layer's own table; empty if it has none.
@@ -64,9 +66,9 @@ class BOV_API ValueMixerImpl : public torch::nn::Cloneable<ValueMixerImpl> {
   const ValueMixerOptions& options() const { return options_; }
 
   torch::Tensor projection;  ///< W_V [Hkv·D, C]; undefined if the layer never projects
-  torch::Tensor gamma;       ///< [1]; replace, learned
-  torch::Tensor alpha;       ///< [1]; add, learned: weight of V
-  torch::Tensor beta;        ///< [1]; add, learned: weight of Ṽ
+  torch::Tensor gamma;       ///< [1], or [Hkv] with learned_per_head; replace
+  torch::Tensor alpha;       ///< as gamma; add: weight of V
+  torch::Tensor beta;        ///< as gamma; add: weight of Ṽ
   torch::Tensor gate;        ///< [Hkv, min(12, C)]; gated
 
  private:

@@ -88,6 +88,8 @@ std::string to_string(const ValueCoefficient& coefficient) {
   switch (coefficient.kind) {
     case ValueCoefficient::Kind::learned:
       return "learned";
+    case ValueCoefficient::Kind::learned_per_head:
+      return "learned_per_head";
     case ValueCoefficient::Kind::gated:
       return "gated";
     case ValueCoefficient::Kind::fixed:
@@ -115,11 +117,12 @@ TargetRule parse_target_rule(const std::string& text) {
 
 ValueCoefficient parse_value_coefficient(const std::string& text) {
   if (text == "learned") return ValueCoefficient::learned();
+  if (text == "learned_per_head") return ValueCoefficient::learned_per_head();
   if (text == "gated") return ValueCoefficient::gated();
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   TORCH_CHECK(error == std::errc() && end == text.data() + text.size() && std::isfinite(value),
-              "coefficient '", text, "' is unknown; expected a number, learned or gated");
+              "coefficient '", text, "' is unknown; expected a number, learned, learned_per_head or gated");
   return ValueCoefficient::fixed(value);
 }
 

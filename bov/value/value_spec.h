@@ -17,16 +17,20 @@ enum class ValueCombine { replace, add };
 /// Axis 2. What multiplies the source.
 struct BOV_API ValueCoefficient {
   enum class Kind {
-    fixed,    ///< the number `value`: c, or a = b
-    learned,  ///< one scalar a layer: γ (replace) or α and β (add)
-    gated,    ///< 3·sigmoid(W_g·h[:12]) a token and kv head on the source; V itself keeps weight 1
+    fixed,             ///< the number `value`: c, or a = b
+    learned,           ///< one scalar a layer: γ (replace) or α and β (add)
+    learned_per_head,  ///< the same for each kv head
+    gated,             ///< 3·sigmoid(W_g·h[:12]) a token and kv head on the source; V itself keeps weight 1
   };
   Kind kind = Kind::fixed;
   double value = 1.0;  ///< read by `fixed` alone
 
   static ValueCoefficient fixed(double value) { return {Kind::fixed, value}; }
   static ValueCoefficient learned() { return {Kind::learned, 1.0}; }
+  static ValueCoefficient learned_per_head() { return {Kind::learned_per_head, 1.0}; }
   static ValueCoefficient gated() { return {Kind::gated, 1.0}; }
+  /// γ, or α and β, are parameters.
+  bool is_learned() const { return kind == Kind::learned || kind == Kind::learned_per_head; }
   bool operator==(const ValueCoefficient&) const = default;
 };
 
@@ -63,8 +67,9 @@ struct BOV_API ValueSpec {
 
 BOV_API std::string to_string(ValueCombine combine);
 BOV_API std::string to_string(BankInit init);
-BOV_API std::string to_string(const ValueCoefficient& coefficient);  ///< "0.5", "learned" or "gated"
-BOV_API std::string to_string(const TargetLayers& layers);           ///< "last_third" or "[8, 9, 11]"
+BOV_API std::string to_string(
+    const ValueCoefficient& coefficient);  ///< "0.5", "learned", "learned_per_head" or "gated"
+BOV_API std::string to_string(const TargetLayers& layers);  ///< "last_third" or "[8, 9, 11]"
 
 /// Inverse of to_string for each axis. Throws c10::Error naming the text and the known spellings.
 BOV_API ValueCombine parse_value_combine(const std::string& text);

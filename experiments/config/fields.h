@@ -24,9 +24,9 @@ template <FieldsOf<ValueSpec> T>
 void visit_fields(T& value, auto&& visit) {
   visit(Field{"combine", one_of({"replace", "add"}), "axis 1: c·Ṽ, or a·V + b·Ṽ"}, value.combine);
   visit(
-      Field{
-          "coefficient", any_text("a number, learned or gated"),
-          "axis 2: fixed number; γ (replace) or α, β (add) a layer; or 3·sigmoid(gate) a token and kv head"},
+      Field{"coefficient", any_text("a number, learned, learned_per_head or gated"),
+            "axis 2: fixed number; γ (replace) or α, β (add) of each layer, or of each layer and kv head; or "
+            "3·sigmoid(gate) a token and kv head"},
       value.coefficient);
   visit(Field{"source", value_source_rule(), "axis 3: where Ṽ comes from"}, value.source);
   visit(Field{"layers",
@@ -72,8 +72,12 @@ void visit_fields(T& optimizer, auto&& visit) {
   visit(Field{"embedding_lr", at_least(0), "AdamW rate of the token embedding; banks take half of it"},
         optimizer.embedding_lr);
   visit(Field{"matrix_lr", at_least(0), "Muon rate of the matrices"}, optimizer.matrix_lr);
-  visit(Field{"scalar_lr", at_least(0), "AdamW rate of γ and β; α takes a hundredth of it"},
-        optimizer.scalar_lr);
+  visit(Field{"scalar_lr", at_least(0), "AdamW rate of γ and β"}, optimizer.scalar_lr);
+  visit(Field{"scalar_beta1", between(0, 0.9999), "AdamW β1 of γ and β"}, optimizer.scalar_beta1);
+  visit(Field{"alpha_lr_ratio", at_least(0), "rate of α as a part of scalar_lr"}, optimizer.alpha_lr_ratio);
+  visit(Field{"alpha_beta1", between(0, 0.9999), "AdamW β1 of α"}, optimizer.alpha_beta1);
+  visit(Field{"alpha_weight_decay", at_least(0), "AdamW weight decay of α; γ and β have none"},
+        optimizer.alpha_weight_decay);
   visit(Field{"smear_lr", at_least(0), "AdamW rate of the smear gate"}, optimizer.smear_lr);
   visit(Field{"weight_decay", at_least(0), "Muon's, at the first step; falls to 0 as a cosine"},
         optimizer.weight_decay);
@@ -94,7 +98,11 @@ void visit_fields(T& optimizer, auto&& visit) {
 
 template <FieldsOf<DataConfig> T>
 void visit_fields(T& data, auto&& visit) {
-  visit(Field{"shards", any_text("a folder"), "token shards made by `bov data build`"}, data.shards);
+  visit(Field{.key = "shards",
+              .rule = any_text("a folder"),
+              .meaning = "token shards made by `bov data build`",
+              .decides_result = false},
+        data.shards);
   visit(Field{"packing", one_of({"best_fit", "as_published"}),
               "as_published lets documents longer than a sequence pile up in the buffer"},
         data.packing);

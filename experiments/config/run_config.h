@@ -36,6 +36,10 @@ struct OptimizerConfig {
   double embedding_lr = 0.3;
   double matrix_lr = 0.02;
   double scalar_lr = 0.5;
+  double scalar_beta1 = 0.96;
+  double alpha_lr_ratio = 0.01;  ///< α's rate as a part of scalar_lr
+  double alpha_beta1 = 0.8;
+  double alpha_weight_decay = 0.05;
   double smear_lr = 0.2;
   double weight_decay = 0.28;   ///< Muon's, before its cosine schedule
   double batch_lr_scale = 1.0;  ///< factor on all rates but smear's: sqrt(B/2^19) in the paper

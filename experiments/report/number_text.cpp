@@ -48,8 +48,10 @@ std::string signed_estimate_text(const Estimate& estimate) {
 std::string coefficient_symbol(const std::string& name) {
   static const std::map<std::string, std::string> symbols{
       {"alpha", "α"}, {"beta", "β"}, {"gamma", "γ"}, {"gate_mean", "mean g"}, {"gate_std", "sd g"}};
-  const auto symbol = symbols.find(name);
-  return symbol == symbols.end() ? name : symbol->second;
+  const size_t head = name.find_first_of("0123456789");
+  const size_t end = head == std::string::npos ? name.size() : head - 1;
+  const auto symbol = symbols.find(name.substr(0, end));
+  return symbol == symbols.end() ? name : symbol->second + name.substr(end);
 }
 
 std::string coefficients_text(const LayerCoefficients& coefficients) {

@@ -15,7 +15,8 @@ std::string scientific_text(double value);          ///< "1.50e+18"
 std::string estimate_text(const Estimate& estimate);
 std::string signed_estimate_text(const Estimate& estimate);  ///< "-0.0123 ± 0.0021"
 
-std::string coefficient_symbol(const std::string& name);  ///< "γ" of "gamma"; an unknown name itself
+std::string coefficient_symbol(
+    const std::string& name);  ///< "γ" of "gamma", "γ_3" of "gamma_3"; an unknown name itself
 
 /// "γ 2.560 3.140 3.960 12.450": each coefficient's values by ascending layer.
 std::string coefficients_text(const LayerCoefficients& coefficients);

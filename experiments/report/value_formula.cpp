@@ -34,6 +34,8 @@ std::string value_formula(const ValueSpec& spec) {
       return added ? times(number, "V") + " + " + times(number, source) : times(number, source);
     case ValueCoefficient::Kind::learned:
       return added ? "α·V + β·" + source : "γ·" + source;
+    case ValueCoefficient::Kind::learned_per_head:
+      return added ? "α_h·V + β_h·" + source : "γ_h·" + source;
     case ValueCoefficient::Kind::gated:
       return added ? "V + g·" + source : "g·" + source;
   }

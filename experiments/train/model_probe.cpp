@@ -11,6 +11,15 @@ ValueMixerImpl& value_of(GPT& model, int64_t layer) {
   return *model->blocks->at<BlockImpl>(static_cast<size_t>(layer)).attention->value;
 }
 
+/// A coefficient of each head is one entry a head: "gamma_0", "gamma_1", ...
+void add_coefficient(nlohmann::json& entry, const std::string& name, const at::Tensor& coefficient) {
+  if (!coefficient.defined()) return;
+  const auto values = coefficient.detach().to(at::kCPU, at::kDouble);
+  for (int64_t head = 0; head < values.numel(); ++head) {
+    entry[values.numel() == 1 ? name : name + "_" + std::to_string(head)] = values[head].item<double>();
+  }
+}
+
 bool all_finite(const at::Tensor& tensor) {
   return at::isfinite(tensor.detach()).all().item<bool>();
 }
@@ -22,9 +31,9 @@ nlohmann::json value_coefficients(GPT& model) {
   for (const int64_t layer : model->target_layers()) {
     const ValueMixerImpl& value = value_of(model, layer);
     auto entry = nlohmann::json::object();
-    if (value.gamma.defined()) entry["gamma"] = value.gamma.item<double>();
-    if (value.alpha.defined()) entry["alpha"] = value.alpha.item<double>();
-    if (value.beta.defined()) entry["beta"] = value.beta.item<double>();
+    add_coefficient(entry, "gamma", value.gamma);
+    add_coefficient(entry, "alpha", value.alpha);
+    add_coefficient(entry, "beta", value.beta);
     if (const auto gate = value.gate_statistics()) {
       entry["gate_mean"] = gate->mean;
       entry["gate_std"] = gate->deviation;

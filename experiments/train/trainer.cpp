@@ -50,6 +50,10 @@ OptimizerRates optimizer_rates(const OptimizerConfig& config) {
           .embedding = config.embedding_lr,
           .matrix = config.matrix_lr,
           .scalar = config.scalar_lr,
+          .scalar_beta1 = config.scalar_beta1,
+          .alpha_ratio = config.alpha_lr_ratio,
+          .alpha_beta1 = config.alpha_beta1,
+          .alpha_weight_decay = config.alpha_weight_decay,
           .smear = config.smear_lr,
           .weight_decay = config.weight_decay,
           .batch_scale = config.batch_lr_scale};

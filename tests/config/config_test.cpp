@@ -84,6 +84,10 @@ RunConfig unusual_config() {
                       .embedding_lr = 0.1,
                       .matrix_lr = 0,
                       .scalar_lr = 2.5,
+                      .scalar_beta1 = 0.5,
+                      .alpha_lr_ratio = 1,
+                      .alpha_beta1 = 0,
+                      .alpha_weight_decay = 0,
                       .smear_lr = 1e22,
                       .weight_decay = 0.05973833151403592,
                       .batch_lr_scale = 1.4142135623730951,
@@ -290,7 +294,7 @@ TEST_CASE("wrong types and values say what was expected") {
   check_run_error("name: ../up\n",
                   "1: name is \"../up\"; expected letters, digits, '.', '_' and '-', not starting with '.'");
   check_run_error("value: {coefficient: many}\n",
-                  "1: value.coefficient is \"many\"; expected a number, learned or gated");
+                  "1: value.coefficient is \"many\"; expected a number, learned, learned_per_head or gated");
   check_run_error("value: {source: banc}\n",
                   "1: value.source is \"banc\"; expected one of stream, first_layer, embedding, bank");
   check_run_error(
@@ -344,11 +348,16 @@ TEST_CASE("the hash tells apart what computes differently, and nothing else") {
   RunConfig config;
   config.budget.steps = 5;
   // Pinned: a change of this number makes every finished run of a grid run again.
-  CHECK(config_hash(config) == "5383ce7ea980b296");
+  CHECK(config_hash(config) == "ac4caa3477401c37");
   const std::string hash = config_hash(config);
   CHECK(config_hash(load_text("budget: {steps: 5}\nname: other\npaper: {row: x, value: 1}\nlog: {every: 3}\n"
                               "checkpoint: {every: 3}\n")) == hash);
   CHECK(config_hash(load_text("budget: {steps: 5}\nvalue: {preset: standard}\n")) == hash);
+  // The path of the data does not count: a run records what lies there.
+  CHECK(config_hash(load_text("budget: {steps: 5}\ndata: {shards: elsewhere}\n")) == hash);
+  CHECK(first_difference(config, load_text("budget: {steps: 5}\nname: other\n")).empty());
+  CHECK(first_difference(config, load_text("budget: {tokens: 9}\nmodel: {n_layer: 3}\n")) ==
+        "model.n_layer is 12 there and 3 here");
   // Every field of every other section counts.
   std::set<std::string> hashes{hash};
   size_t changed = 0;
@@ -426,7 +435,7 @@ TEST_CASE("a grid expands to every row with every seed") {
   write(folder / "bases/base.yaml", "name: ignored\nbudget: {flops: 1e15}\ntrain: {seed: 5}\n");
   const fs::path file =
       write(folder / "grids/small.yaml",
-            "base: {extends: ../bases/base.yaml, model: {n_layer: 6}}\n"
+            "base: {extends: ../bases/base.yaml, model: {n_layer: 6}, data: {shards: here}}\n"
             "prepare: {corpus: quick, corpus_folder: text, tokenizer: bpe}\n"
             "rows:\n"
             "  - name: plain\n"
@@ -483,6 +492,7 @@ TEST_CASE("errors in grids") {
   const std::string base = "base: {budget: {steps: 1}}\n";
   check_grid_error("rows: [{name: a}]\n", "1: base is missing; a grid needs base and rows");
   check_grid_error(base, "1: rows is missing; a grid needs base and rows");
+  check_grid_error("model: {n_layer: 2}\n", "1: base is missing; a grid needs base and rows");
   check_grid_error(base + "rows: []\n", "2: rows is empty; expected one row or more");
   check_grid_error(base + "rows: {name: a}\n", "2: rows is a mapping; expected a list of mappings");
   check_grid_error(base + "rows:\n  - name: a\n  - name: b\n  - name: a\n",
@@ -507,6 +517,13 @@ TEST_CASE("errors in grids") {
                    "4: budget sets nothing; expected exactly one of flops, tokens and steps");
   check_grid_error(base + "rows: [{name: a}]\nprepare: {corpus: quick, tokenizer: t}\n",
                    "3: prepare.corpus_folder is missing; expected a folder");
+  check_grid_error(base + "rows: [{name: a}]\nprepare: {corpus: quick, corpus_folder: c, tokenizer: t}\n",
+                   "3: prepare has no place for the token shards; expected a folder in base.data.shards");
+  for (const std::string name : {"grid.yaml", "table.md", "table.csv", "table.json"}) {
+    check_grid_error(
+        base + "rows: [{name: a}, {name: " + name + "}]\n",
+        "2: a row is called \"" + name + "\", as a file in the grid's folder; expected another name");
+  }
   check_grid_error(base + "rows: [{name: a}]\nprepare: {corpus: huge}\n",
                    "3: prepare.corpus is \"huge\"; expected one of quick, core, full");
 }

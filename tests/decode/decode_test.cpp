@@ -40,8 +40,9 @@ torch::Tensor full_logits(GPT& model, const torch::Tensor& ids) {
 std::vector<ValueSpec> all_specs() {
   std::vector<ValueSpec> specs;
   for (const auto combine : {ValueCombine::replace, ValueCombine::add}) {
-    for (const auto& coefficient : {ValueCoefficient::fixed(0.5), ValueCoefficient::fixed(1),
-                                    ValueCoefficient::learned(), ValueCoefficient::gated()}) {
+    for (const auto& coefficient :
+         {ValueCoefficient::fixed(0.5), ValueCoefficient::fixed(1), ValueCoefficient::learned(),
+          ValueCoefficient::learned_per_head(), ValueCoefficient::gated()}) {
       for (const std::string& source : value_source_names()) {
         for (const auto rule : {TargetRule::last_third, TargetRule::every_other, TargetRule::every}) {
           for (const bool shared : {false, true}) {
@@ -63,8 +64,8 @@ std::string describe(const ValueSpec& spec, bool smear) {
 
 TEST_CASE("cached logits equal the full forward pass for every value variant, in float64") {
   const std::vector<ValueSpec> specs = all_specs();
-  // 4 coefficients, 3 rules, and 5 sources to replace V (a shared bank is one) or 4 to add to it.
-  CHECK(specs.size() == 4 * 3 * (5 + 4));
+  // 5 coefficients, 3 rules, and 5 sources to replace V (a shared bank is one) or 4 to add to it.
+  CHECK(specs.size() == 5 * 3 * (5 + 4));
   // The windows reach 128 and 130 positions back, so both have wrapped before the last chunks.
   const torch::Tensor ids = random_ids(1, 290);
   for (const ValueSpec& spec : specs) {

@@ -122,6 +122,9 @@ TEST_CASE("names of a shared bank, an additive bank and a gated bank are the pub
   CHECK(to_nanochat("blocks.1.attention.value.gate", options) == "transformer.h.1.attn.ve_gate.weight");
   CHECK(to_nanochat("smear.lambda", options) == "smear_lambda");
   CHECK(to_nanochat("blocks.0.mlp.down", options) == "transformer.h.0.mlp.c_proj.weight");
+
+  options.value.coefficient = ValueCoefficient::learned_per_head();
+  CHECK_THROWS_WITH(nanochat_names(options), Catch::Contains("learned_per_head has no known name"));
 }
 
 TEST_CASE("an unknown name is refused with the nearest known one") {

@@ -217,8 +217,20 @@ TEST_CASE("the additive embedding form executes one projection, a gated one two"
   const GPTOptions gated = model(12, spec(add, kGated, "embedding"));
   const int64_t gates = 6 * 4 * 6 * 12;
   CHECK(executed_flops_per_token(gated) == baseline + 6 * 4 * 768 * 768 + gates);
+  const GPTOptions heads = model(12, spec(add, ValueCoefficient::learned_per_head(), "embedding"));
+  CHECK(executed_flops_per_token(heads) == baseline + 6 * 4 * 768 * 768);
   const GPTOptions bank = model(12, value_preset("bov"));
   CHECK(executed_flops_per_token(bank) == flops_per_token(bank));
+}
+
+TEST_CASE("coefficients of each head count once a kv head and cost no FLOPs") {
+  const auto per_head = ValueCoefficient::learned_per_head();
+  const GPTOptions replaced = model(12, spec(ValueCombine::replace, per_head, "bank"));
+  CHECK(count_parameters(replaced).coefficients == 4 * 6);
+  CHECK(flops_per_token(replaced) == flops_per_token(model(12, value_preset("bov"))));
+  GPTOptions added = model(12, spec(add, per_head, "bank"));
+  added.n_kv_head = 2;
+  CHECK(count_parameters(added).coefficients == 4 * 2 * 2);
 }
 
 TEST_CASE("steps round half to even and are never zero") {

@@ -154,6 +154,20 @@ TEST_CASE("Parameter groups have the published rates at 12 and 24 layers") {
   CHECK(std::get<AdamWOptions>(narrow[3].options).lr() == Approx(0.005).epsilon(1e-14));
 }
 
+TEST_CASE("The coefficients' rates, betas and decay are values of the config") {
+  const auto named = fake_gpt();
+  const OptimizerRates rates{
+      .scalar = 0.25, .scalar_beta1 = 0.5, .alpha_ratio = 1, .alpha_beta1 = 0.5, .alpha_weight_decay = 0};
+  const auto groups = published_parameter_groups(named, 768, rates);
+  const auto& alpha = std::get<AdamWOptions>(groups[3].options);
+  const auto& beta = std::get<AdamWOptions>(groups[4].options);
+  CHECK(alpha.lr() == 0.25);
+  CHECK(alpha.lr() == beta.lr());
+  CHECK(alpha.betas() == std::make_tuple(0.5, 0.95));
+  CHECK(alpha.betas() == beta.betas());
+  CHECK(alpha.weight_decay() == 0);
+}
+
 TEST_CASE("A parameter without a group is an error that names it") {
   for (const std::string name : {"blocks.0.mlp.gate", "blocks.x.mlp.up", "blocks..mlp.up", "heads",
                                  "blocks.0.mlp.up.bias", "transformer.h.0.attn.c_q.weight", ""}) {

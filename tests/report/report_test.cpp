@@ -158,6 +158,8 @@ TEST_CASE("A value spec is written as the paper's tables write it") {
   CHECK(value_formula(add("embedding", half)) == "0.5·V + 0.5·x0·W_V");
   CHECK(value_formula(add("first_layer", learned)) == "α·V + β·V1");
   CHECK(value_formula(add("bank", ValueCoefficient::gated())) == "V + g·E_V[i]");
+  CHECK(value_formula(replace("bank", ValueCoefficient::learned_per_head())) == "γ_h·E_V[i]");
+  CHECK(value_formula(add("bank", ValueCoefficient::learned_per_head())) == "α_h·V + β_h·E_V[i]");
   ValueSpec shared_bank = replace("bank", learned);
   shared_bank.shared = true;
   CHECK(value_formula(shared_bank) == "γ·E[i]");

@@ -16,6 +16,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAIN_COMMANDS = ["scripts/bov ablate experiments/configs/quickstart.yaml", "scripts/test"]
+ROWS = ROOT / "experiments/configs/rows"
 FOLDERS = ("bov/", "cmake/", "csrc/", "docs/", "experiments/", "scripts/", "tests/")
 BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
@@ -131,6 +132,38 @@ class ResultPages(unittest.TestCase):
                 self.assertIn(below_title, document.read_text())
                 checked += 1
         self.assertGreater(checked, 0)
+
+
+class ValueSources(unittest.TestCase):
+    """The tables of docs/value_sources.md and the code of docs/add_a_value_source.md against the files they speak of."""
+
+    def rows(self):
+        for line in (ROOT / "docs/value_sources.md").read_text().splitlines():
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            configs = [name for name in re.findall(r"`(\w+)`", line) if (ROWS / f"{name}.yaml").exists()]
+            if configs and len(cells) > 3:
+                yield cells, configs[-1]
+
+    def test_every_row_config_has_a_line(self):
+        listed = [config for _, config in self.rows()]
+        expected = [file.stem for file in ROWS.glob("*.yaml") if file.stem != "bov_learned_per_head"]
+        self.assertEqual(sorted(listed), sorted(expected))
+
+    def test_every_line_names_a_class_and_golden_files_that_exist(self):
+        sources = "".join(file.read_text() for file in (ROOT / "bov/value/sources").glob("*.cpp"))
+        golden = {file.stem for file in (ROOT / "tests/golden").glob("*.safetensors")}
+        compared = set()
+        for cells, config in self.rows():
+            with self.subTest(config=config):
+                (name,) = re.findall(r"`(\w+Source)`", " ".join(cells))
+                self.assertIn(f"class {name} :", sources)
+                if len(cells) == 7:
+                    compared.add(cells[5].strip("`"))
+        self.assertEqual(compared, golden)
+
+    def test_the_source_in_the_guide_is_the_one_that_is_tested(self):
+        (code,) = re.findall(r"```cpp\n(.*?)```", (ROOT / "docs/add_a_value_source.md").read_text(), re.DOTALL)
+        self.assertIn(code, (ROOT / "tests/value/registered_source_test.cpp").read_text())
 
 
 class Reading(unittest.TestCase):

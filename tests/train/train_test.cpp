@@ -1,171 +1,22 @@
 #include <torch/utils.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <fstream>
-#include <functional>
 #include <map>
 #include <numbers>
-#include <random>
-#include <sstream>
-#include <thread>
 
 #include "bov/io/checkpoint.h"
-#include "experiments/ablation/child_process.h"
-#include "experiments/config/yaml_config.h"
-#include "experiments/data/data_builder.h"
 #include "experiments/data/text_hash.h"
-#include "experiments/tokenizer/tokenizer_training.h"
 #include "experiments/train/metrics_log.h"
-#include "experiments/train/run_lock.h"
+#include "experiments/train/model_probe.h"
 #include "experiments/train/trainer.h"
 #include "support/catch.h"
 #include "support/tensor_compare.h"
+#include "train/tiny_run.h"
 
 namespace bov::experiments {
 namespace {
 
-namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
-
-constexpr int kValidationPerMille = 100;
-constexpr int32_t kVocabulary = 320;
-
-/// A folder of this test process, removed at its end.
-class ScratchFolder {
- public:
-  ScratchFolder() : path_(fs::temp_directory_path() / ("bov-train-test-" + std::to_string(getpid()))) {
-    fs::create_directories(path_);
-  }
-  ~ScratchFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-const fs::path& scratch() {
-  static const ScratchFolder folder;
-  return folder.path();
-}
-
-/// Sentences with a grammar that a small model can learn, non-ASCII words included.
-std::vector<std::string> documents() {
-  const std::vector<std::string> subjects = {"the cat", "a naïve dog", "my sister", "the old café"};
-  const std::vector<std::string> verbs = {"sees", "likes", "never finds", "remembers"};
-  const std::vector<std::string> objects = {"the river", "seven apples", "a quiet street", "nothing"};
-  std::mt19937 random(7);
-  const auto pick = [&](const auto& words) { return words[random() % words.size()]; };
-  std::vector<std::string> texts;
-  for (int i = 0; i < 300; ++i) {
-    std::string text = "Story " + std::to_string(i) + ": ";
-    const size_t sentences = 1 + random() % 12;
-    for (size_t s = 0; s < sentences; ++s)
-      text += pick(subjects) + " " + pick(verbs) + " " + pick(objects) + ". ";
-    texts.push_back(text);
-  }
-  return texts;
-}
-
-/// Tokenizer and token shards of documents(), made once.
-const fs::path& data_path() {
-  static const fs::path folder = [] {
-    const fs::path text = scratch() / "text.jsonl";
-    std::ofstream out(text);
-    for (const auto& document : documents()) out << nlohmann::json{{"text", document}}.dump() << '\n';
-    out.close();
-    DocumentReader for_tokenizer({text});
-    train_tokenizer(for_tokenizer, {.vocab_size = kVocabulary, .validation_per_mille = kValidationPerMille},
-                    scratch() / "tokenizer");
-    DocumentReader for_data({text});
-    build_data(for_data, {.tokenizer = scratch() / "tokenizer", .validation_per_mille = kValidationPerMille},
-               scratch() / "data");
-    return scratch() / "data";
-  }();
-  return folder;
-}
-
-RunConfig tiny_config(int64_t steps) {
-  RunConfig config;
-  config.name = "tiny";
-  config.value = {
-      .coefficient = ValueCoefficient::learned(), .source = "bank", .layers = TargetRule::last_third};
-  config.model.n_layer = 3;
-  config.model.n_embd = 32;
-  config.model.n_head = 2;
-  config.model.n_kv_head = 2;
-  config.model.sequence_length = 32;
-  config.model.vocab_size = kVocabulary;
-  config.optimizer.warmup_steps = 4;
-  config.data.shards = data_path();
-  config.data.buffer_documents = 50;
-  config.budget.steps = steps;
-  config.train.tokens_per_step = 8 * 32;
-  config.train.micro_batch = 4;
-  config.train.device = "cpu";
-  config.evaluation.every = 20;
-  config.evaluation.tokens = 512;
-  config.log.every = 3;
-  config.log.coefficients_every = 7;
-  config.checkpoint.every = 10;
-  return config;
-}
-
-std::string read_file(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  REQUIRE(in);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-/// `bov train` on `config` in a folder below the scratch folder.
-class TrainProgram {
- public:
-  TrainProgram(const std::string& name, const RunConfig& config)
-      : folder_(scratch() / name), log_(scratch() / (name + ".log")) {
-    const fs::path file = scratch() / (name + ".yaml");
-    std::ofstream(file) << write_run_config(config);
-    command_ = {BOV_PROGRAM, "train", file, "--run-dir", folder_, "--threads", "1"};
-  }
-
-  const fs::path& folder() const { return folder_; }
-  std::string log() const { return read_file(log_); }
-  std::vector<std::string>& command() { return command_; }
-
-  /// Runs to the end. `meanwhile` is called every millisecond until it returns true.
-  ChildExit run(const std::function<bool(ChildProcess&)>& meanwhile = {}) {
-    fs::remove(log_);
-    ChildProcess child({command_, {{"OMP_NUM_THREADS", "1"}}, log_});
-    bool done = !meanwhile;
-    while (true) {
-      if (const auto exit = child.poll()) return *exit;
-      if (!done) done = meanwhile(child);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-
-  /// Runs until a checkpoint of at least `step` is there, then sends `signal`.
-  ChildExit run_until(int64_t step, int signal) {
-    return run([&](ChildProcess& child) {
-      const auto checkpoints = folder_ / "checkpoints";
-      if (!fs::exists(checkpoints)) return false;
-      for (const auto& entry : fs::directory_iterator(checkpoints)) {
-        const std::string name = entry.path().filename();
-        if (name.find(".tmp") != std::string::npos || std::stoll(name.substr(5)) < step) continue;
-        child.send(signal);
-        return true;
-      }
-      return false;
-    });
-  }
-
- private:
-  fs::path folder_;
-  fs::path log_;
-  std::vector<std::string> command_;
-};
 
 std::vector<nlohmann::json> log_rows(const fs::path& run) {
   std::ifstream in(run / "metrics.jsonl");
@@ -380,19 +231,26 @@ TEST_CASE("a run that diverges names the step and the first bad tensor") {
   }
 }
 
-TEST_CASE("a folder that cannot be written or is in use is refused") {
-  const auto config = tiny_config(5);
-  TrainProgram program("refused", config);
-  auto command = program.command();
-  *std::ranges::find(program.command(), program.folder().string()) = "/proc/bov-run";
-  CHECK(program.run().status == 1);
-  CHECK_THAT(program.log(), Contains("/proc/bov-run: the run's folder cannot be made"));
+TEST_CASE("equal rates of the coefficients are a value of the config") {
+  auto config = tiny_config(10);
+  config.value.combine = ValueCombine::add;
+  const auto data = DataFolder::open(data_path());
+  CHECK(Trainer(config, data, c10::kCPU).rates().at("alpha") == Approx(0.01 * 0.5 / 4).epsilon(1e-15));
+  config.optimizer.alpha_lr_ratio = 1;
+  const auto rates = Trainer(config, data, c10::kCPU).rates();
+  CHECK(rates.at("alpha") == rates.at("coefficient"));
+}
 
-  program.command() = command;
-  fs::create_directories(program.folder());
-  const RunLock lock(program.folder());
-  CHECK(program.run().status == 1);
-  CHECK_THAT(program.log(), Contains("another process trains in this folder"));
+TEST_CASE("a coefficient of each head is logged by head") {
+  auto config = tiny_config(10);
+  config.value.coefficient = ValueCoefficient::learned_per_head();
+  const auto data = DataFolder::open(data_path());
+  Trainer trainer(config, data, c10::kCPU);
+  trainer.step();
+  trainer.step();
+  const auto layer = value_coefficients(trainer.model()).at("2");
+  CHECK(layer.size() == 2);
+  CHECK(layer.at("gamma_0") != layer.at("gamma_1"));
 }
 
 }  // namespace bov::experiments

@@ -20,8 +20,8 @@ std::vector<ValueSpec> every_spec() {
   std::vector<ValueSpec> specs;
   for (const std::string& source : value_source_names()) {
     for (const auto combine : {ValueCombine::replace, ValueCombine::add}) {
-      for (const auto& coefficient :
-           {ValueCoefficient::fixed(0.5), ValueCoefficient::learned(), ValueCoefficient::gated()}) {
+      for (const auto& coefficient : {ValueCoefficient::fixed(0.5), ValueCoefficient::learned(),
+                                      ValueCoefficient::learned_per_head(), ValueCoefficient::gated()}) {
         for (const bool shared : {false, true}) {
           if (combine == ValueCombine::add && source == "stream") continue;
           if (shared && source != "bank") continue;
@@ -47,8 +47,8 @@ GPTOptions small_gpt(const ValueSpec& spec) {
   options.sequence_length = 7;
   options.vocab_size = 11;
   options.n_layer = 4;
-  options.n_head = 2;
-  options.n_kv_head = 1;
+  options.n_head = 4;
+  options.n_kv_head = 2;
   options.n_embd = 24;
   options.value = spec;
   options.parameter_dtype = options.table_dtype = options.compute_dtype = torch::kFloat64;
@@ -113,6 +113,11 @@ TEST_CASE("a mixer computes the formula of its axes") {
       case ValueCoefficient::Kind::learned:
         a = mixer->alpha;
         b = mixer->beta.defined() ? mixer->beta : mixer->gamma;
+        break;
+      case ValueCoefficient::Kind::learned_per_head:
+        REQUIRE((mixer->beta.defined() ? mixer->beta : mixer->gamma).sizes() == torch::IntArrayRef({3}));
+        a = mixer->alpha.defined() ? mixer->alpha.view({3, 1}) : mixer->alpha;
+        b = (mixer->beta.defined() ? mixer->beta : mixer->gamma).view({3, 1});
         break;
       case ValueCoefficient::Kind::gated:
         a = torch::ones({1}, f64);
@@ -235,7 +240,7 @@ TEST_CASE("impossible specs are refused by name") {
                     Catch::Contains("6 is no layer of a model with 6 layers"));
   CHECK_THROWS_WITH(error({.source = "bank", .layers = V{2, 2}})(), Catch::Contains("2 is listed twice"));
   CHECK_THROWS_WITH(parse_value_coefficient("lerned"),
-                    Catch::Contains("'lerned'") && Catch::Contains("learned or gated"));
+                    Catch::Contains("'lerned'") && Catch::Contains("learned, learned_per_head or gated"));
   CHECK_THROWS_WITH(parse_value_coefficient("nan"), Catch::Contains("'nan'"));
   CHECK_THROWS_WITH(parse_target_rule("last_thrid"),
                     Catch::Contains("'last_thrid'") && Catch::Contains("last_third"));
@@ -250,6 +255,8 @@ TEST_CASE("axes are written as they are read") {
     CHECK(parse_bank_init(to_string(preset.spec.init)) == preset.spec.init);
     CHECK(parse_target_rule(to_string(preset.spec.layers)) == std::get<TargetRule>(preset.spec.layers));
   }
+  const auto per_head = ValueCoefficient::learned_per_head();
+  CHECK(parse_value_coefficient(to_string(per_head)) == per_head);
   CHECK(to_string(TargetLayers(std::vector<int64_t>{8, 9})) == "[8, 9]");
 }
 
