@@ -61,14 +61,14 @@ class BadInput(unittest.TestCase):
             (tokenizer, "--vocab-size", ["0", "257", "2000000000"], "258 to 1048576"),
             (tokenizer, "--max-bytes", ["0"], "1 to 1000000000000000"),
             (tokenizer, "--validation-per-mille", ["1000"], "0 to 999"),
-            (tokenizer, "--character-coverage", ["2"], "0.9 to 1"),
+            (tokenizer, "--character-coverage", ["2"], "0.900000 to 1.000000"),
             (data, "--threads", ["0"], "1 to 1024"),
             (data, "--shard-tokens", ["0"], "1 to 1000000000000000"),
             (data, "--validation-per-mille", ["-1"], "0 to 999"),
-            (["check-golden", "."], "--tolerance", ["0"], "1e-16 to 1"),
+            (["check-golden", "."], "--tolerance", ["0"], "0.000000 to 1.000000"),
             (["bench"], "--threads", ["0"], "1 to 1024"),
             (["bench"], "--repetitions", ["0"], "1 to 1000000"),
-            (["bench"], "--min-time", ["0"], "1e-06 to 3600"),
+            (["bench"], "--min-time", ["0"], "0.000001 to 3600.000000"),
         ]:
             for value in values:
                 self.check_refused([*command, f"{option}={value}"], option, bounds if value != "two" else "two")
