@@ -42,8 +42,8 @@ enum class BankAlgorithm {
 /// Throws c10::Error for arguments of another shape, dtype, device or layout. Lengths and ids are values: on
 /// the CPU a length outside {0} ∪ [Q, S] or an id in view outside [0, R) throws, naming it and its index. On
 /// CUDA nothing waits for the device: the result of such a sequence is NaN, nothing outside the tensors is
-/// read, and an id is reported as value_gather does. There `automatic` is `indirect`, and `aggregated` sorts
-/// the ids at each call.
+/// read, and an id is reported as value_gather does. There `automatic` is `indirect`, `aggregated` sorts the
+/// ids at each call, and B is at most 65,535.
 ///
 /// Registered as torch.ops.bov.bank_attention for CPU, CUDA, Meta, Autograd and Autocast.
 BOV_OPS_API at::Tensor bank_attention(const at::Tensor& q,

@@ -21,7 +21,7 @@ namespace bov::ops {
 /// saves one number a query for the backward pass. Results are equal bit for bit for any number of threads. The
 /// backward pass has one task for each pair of sequence and key head. Differentiable once.
 ///
-/// On CUDA it is FlashAttention with a window for bfloat16 and float16 with D a multiple of 8 up to 256 (compute
+/// On CUDA it is FlashAttention with a window for bfloat16 and float16 with D a multiple of 8 up to 192 (compute
 /// capability 8.0 or later), and LibTorch's attention over blocks of queries and slices of keys elsewhere.
 ///
 /// Throws c10::Error for arguments of another shape, dtype or device. Under autocast, q, k and v are cast to its dtype.

@@ -53,10 +53,11 @@ BOV_ALWAYS_INLINE T exponential(T x) {
     series = series * r + 0.5f;
     series = series * r + 1.0f;
     series = series * r + 1.0f;
-    const uint32_t power = std::bit_cast<uint32_t>(series) + (std::bit_cast<uint32_t>(shifted) << 23);
+    // A product, not a sum of exponents, which would make a number of a NaN.
+    const float power = series * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u);
     // A mask, not a branch: the compiler would move the series into the branch and not vectorise it.
     const uint32_t keep = x < -87.0f ? 0u : 0xffffffffu;
-    return std::bit_cast<float>(power & keep);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(power) & keep);
   } else {
     return std::exp(x);
   }

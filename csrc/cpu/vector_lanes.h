@@ -44,9 +44,11 @@ __attribute__((target("avx2,fma,f16c"))) void run_lanes_avx2(const Args&... args
 template <typename Loop, typename... Args>
 void run_lanes(const Args&... args) {
 #if defined(__x86_64__)
-  static const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const bool has_avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
+                                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                                 __builtin_cpu_supports("avx512vl");
   if (has_avx512) {
     return run_lanes_avx512<Loop>(args...);
   }

@@ -16,6 +16,8 @@
 namespace bov::ops {
 namespace {
 
+constexpr int64_t kMaxBatch = 65535;  // the last dimension of a grid of blocks
+
 kernels::BankIds bank_ids(const at::Tensor& ids) {
   return {ids.const_data_ptr(), static_cast<int>(ids.element_size()), ids.scalar_type() == at::kShort,
           ids.stride(0), ids.stride(1)};
@@ -64,6 +66,8 @@ at::Tensor bank_attention_cuda(const at::Tensor& q,
                                c10::string_view algorithm) {
   check_bank_attention(q, keys, table, ids, lengths, left, scale, row_scale);
   const BankAlgorithm chosen = algorithm_named(algorithm);
+  TORCH_CHECK(q.size(0) <= kMaxBatch, "bank_attention: on CUDA a batch may have ", kMaxBatch,
+              " sequences, got ", q.size(0));
   const c10::cuda::CUDAGuard guard(q.device());
   kernels::IdReport* report = id_report(q.device());
   at::Tensor out = at::empty(q.sizes(), q.options());

@@ -13,6 +13,7 @@
 #include "bov/io/atomic_file.h"
 #include "bov/io/checkpoint.h"
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/config/run_options.h"
 #include "experiments/eval/validation.h"
 #include "experiments/runtime.h"
@@ -123,9 +124,11 @@ void add_convert_command(CLI::App& app) {
   quantize_command
       ->add_option("--tokens", arguments->tokens,
                    "Places for targets, 0: the whole split (default: the run's)")
-      ->check(CLI::NonNegativeNumber);
-  quantize_command->add_option("--threads", arguments->threads,
-                               "Computing threads (default: OMP_NUM_THREADS, or the cores)");
+      ->check(count_from(0));
+  quantize_command
+      ->add_option("--threads", arguments->threads,
+                   "Computing threads (default: OMP_NUM_THREADS, or the cores)")
+      ->check(thread_count());
   quantize_command->add_flag("--json", arguments->json, "Print the numbers as JSON");
   quantize_command->callback([arguments] { quantize(*arguments); });
 }

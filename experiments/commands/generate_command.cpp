@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/config/run_options.h"
 #include "experiments/generate/text_generation.h"
 #include "experiments/runtime.h"
@@ -64,6 +65,8 @@ void generate_command(const GenerateArguments& arguments) {
   const TextGeneration result =
       generate_text(decoder, tokenizer, prompt, arguments.generate, [&](int64_t, std::string_view text) {
         if (stream) std::cout << std::exchange(unseen, "") << text << std::flush;
+        // Nobody reads what a closed pipe or a full disk has refused.
+        return std::cout.good();
       });
   std::cout << unseen;
   const BankBytes banks = decoder.banks().bytes();
@@ -106,23 +109,32 @@ void add_generate_command(CLI::App& app) {
       ->check(CLI::ExistingDirectory);
   GenerateOptions& generate = arguments->generate;
   command->add_option("--max-new-tokens", generate.max_new_tokens, "Tokens of each sample at most")
+      ->check(count_from(1))
       ->capture_default_str();
   command->add_option("--max-length", generate.max_length, "Tokens of prompt and sample together at most")
+      ->check(count_from(1))
       ->capture_default_str();
   command->add_option("--samples", generate.samples, "Continuations of the prompt, which is read once")
+      ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  command->add_option("--seed", generate.seed, "Sample i draws with seed + i")->capture_default_str();
+  command->add_option("--seed", generate.seed, "Sample i draws with seed + i")
+      ->check(seed_number())
+      ->capture_default_str();
   command
       ->add_option("--temperature", generate.sampling.temperature,
                    "Divides the logits; 0: always the likeliest token")
+      ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
   command->add_option("--top-k", generate.sampling.top_k, "Only the k likeliest tokens; 0: all")
+      ->check(count_from(0))
       ->capture_default_str();
   command->add_option("--top-p", generate.sampling.top_p, "Only the likeliest tokens of this probability")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command
       ->add_option("--prefill-chunk", generate.prefill_chunk,
                    "Tokens of the prompt in one pass: less memory, more passes")
+      ->check(count_from(1))
       ->capture_default_str();
   command->add_option("--tables", arguments->tables, "Where banks are: device, host or file (mapped)")
       ->transform(CLI::CheckedTransformer(kTablePlaces))
@@ -137,9 +149,12 @@ void add_generate_command(CLI::App& app) {
                    "How bank rows are summed: automatic, indirect or aggregated")
       ->transform(CLI::CheckedTransformer(kAlgorithms))
       ->default_str("automatic");
-  command->add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N (default: the run's)");
-  command->add_option("--threads", arguments->threads,
-                      "Computing threads (default: OMP_NUM_THREADS, or the cores)");
+  command->add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N (default: the run's)")
+      ->check(device_text());
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Computing threads (default: OMP_NUM_THREADS, or the cores)")
+      ->check(thread_count());
   command->add_flag("--json", arguments->json, "Print text, tokens and numbers as JSON");
   command->callback([arguments, prompt, prompt_file] {
     if (prompt->count() + prompt_file->count() == 0) throw CLI::RequiredError("--prompt or --prompt-file");

@@ -49,7 +49,7 @@ void add_memory_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--batch", arguments->batches, "Sequences")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command
       ->add_option("--long-window", arguments->long_window,

@@ -60,15 +60,13 @@ TextGeneration generate_text(Decoder& decoder,
   std::vector<Utf8Stream> streams(result.texts.size());
   const auto give = [&](int64_t sample, const std::string& text) {
     result.texts[sample] += text;
-    if (on_text && !text.empty()) on_text(sample, text);
+    return !on_text || text.empty() || on_text(sample, text);
   };
   const int64_t vocab_size = tokenizer.vocab_size();
   result.generation = generate(decoder, {ids}, options, [&](int64_t sample, int64_t token) {
     // A model may have more rows than the tokenizer has tokens; they stand for no text.
-    if (token < vocab_size) {
-      give(sample, streams[sample].push(tokenizer.table().piece(static_cast<int32_t>(token))));
-    }
-    return true;
+    return token >= vocab_size ||
+           give(sample, streams[sample].push(tokenizer.table().piece(static_cast<int32_t>(token))));
   });
   for (int64_t sample = 0; sample < options.samples; ++sample) give(sample, streams[sample].finish());
   return result;

@@ -24,8 +24,8 @@ struct TextGeneration {
   Generation generation;
 };
 
-/// Called with text as it is decoded, in whole UTF-8 characters.
-using TextCallback = std::function<void(int64_t sample, std::string_view text)>;
+/// Called with text as it is decoded, in whole UTF-8 characters. False stops all samples.
+using TextCallback = std::function<bool(int64_t sample, std::string_view text)>;
 
 /// Goes on from `prompt`, which follows a bos token as every document does; ends at the next one. Throws
 /// std::invalid_argument for an empty prompt, and as generate().

@@ -79,7 +79,7 @@ build() {
   configure
   command=(cmake --build "$folder" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(build_jobs)}" --target "$@")
   if [[ ! -e $folder/built ]]; then
-    say "building in build/$preset (the first time takes about a quarter of an hour on two cores)"
+    say "building in build/$preset (the first time takes some twenty minutes on two cores)"
   fi
   "${command[@]}" 2>&1 | show_progress || die "the build failed; see above"
   touch "$folder/built"

@@ -94,9 +94,11 @@ TEST_CASE("text goes on the same wherever the tables are") {
     DecodingModel loaded = load_decoding_model(run, torch::kCPU, place);
     Decoder decoder(loaded.model, {}, loaded.banks);
     std::vector<std::string> streamed(2);
-    const TextGeneration result =
-        generate_text(decoder, tokenizer, "the bank of ", options,
-                      [&](int64_t sample, std::string_view text) { streamed[sample] += text; });
+    const TextGeneration result = generate_text(decoder, tokenizer, "the bank of ", options,
+                                                [&](int64_t sample, std::string_view text) {
+                                                  streamed[sample] += text;
+                                                  return true;
+                                                });
     CHECK(streamed == result.texts);
     CHECK(result.texts[0] != result.texts[1]);
     if (expected.empty()) expected = result.texts;

@@ -158,6 +158,17 @@ TEST_CASE("windowed_attention keeps large scores finite and carries NaN to the q
   }
 }
 
+TEST_CASE("windowed_attention hides no NaN of a query, whatever its bits") {
+  Inputs inputs = random_inputs(1, 40, 1, 1, 8);
+  for (const int32_t bits : {0x7fc00000, 0x7fc00001, 0x7f800001, -1}) {
+    at::Tensor q = inputs.q.to(at::kFloat).clone();
+    q.view(at::kInt)[0][2][0][3] = bits;
+    const at::Tensor out = windowed_attention(q, inputs.k.to(at::kFloat), inputs.v.to(at::kFloat), 10);
+    CHECK(out[0][2].isnan().all().item<bool>());
+    CHECK_FALSE(out[0][1].isnan().any().item<bool>());
+  }
+}
+
 TEST_CASE("windowed_attention accepts strided and broadcast tensors and empty ones") {
   at::manual_seed(9);
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {

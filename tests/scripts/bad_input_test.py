@@ -49,6 +49,7 @@ class BadInput(unittest.TestCase):
         grid = self.write("grid.yaml", "base:\n  " + RUN.replace("\n", "\n  ") + "\nrows: [{name: a}]\n")
         text = self.write("text.txt", "some text")
         tokenizer = ["tokenizer", "train", "--input", text, "--output", "t"]
+        generate = ["generate", "--checkpoint", ".", "--prompt", "a"]
         data = ["data", "build", "--tokenizer", "t", "--input", text, "--output", "d"]
         for command, option, values, bounds in [
             (["train", config], "--threads", ["0", "-1", "99999999999999999999", "two"], "1 to 1024"),
@@ -69,6 +70,15 @@ class BadInput(unittest.TestCase):
             (["bench"], "--threads", ["0"], "1 to 1024"),
             (["bench"], "--repetitions", ["0"], "1 to 1000000"),
             (["bench"], "--min-time", ["0"], "0.000001 to 3600.000000"),
+            (generate, "--threads", ["0"], "1 to 1024"),
+            (generate, "--samples", ["0", "1000000000000000"], "1 to 65536"),
+            (generate, "--max-new-tokens", ["0"], "1 to 1000000000000000"),
+            (generate, "--top-k", ["-1"], "0 to 1000000000000000"),
+            (generate, "--top-p", ["2"], "0.000000 to 1.000000"),
+            (generate, "--temperature", ["-1"], "0.000000 to 1000.000000"),
+            (generate, "--seed", ["-1"], "0 to 9223372036854775807"),
+            (["memory", config], "--batch", ["0", "9223372036854775807"], "1 to 1000000"),
+            (["convert", "quantize", ".", "--out", "q"], "--tokens", ["-1"], "0 to 1000000000000000"),
         ]:
             for value in values:
                 self.check_refused([*command, f"{option}={value}"], option, bounds if value != "two" else "two")
@@ -82,6 +92,7 @@ class BadInput(unittest.TestCase):
         self.check_refused(["train", config, "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
         self.check_refused(["train", config, "--device", "cuda:9"], 'train.device is "cpu"', '"cuda:9"')
         self.check_refused(["eval", ".", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
+        self.check_refused(["generate", "--checkpoint", ".", "--prompt", "a", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
 
     def test_data_that_is_not_there_stops_a_grid_before_any_run(self):
         grid = self.write("grid.yaml", "base:\n  data: {shards: nowhere}\n  " + RUN.replace("\n", "\n  ") + "\nrows: [{name: a}]\n")

@@ -66,7 +66,8 @@ class Quickstart(unittest.TestCase):
     def bov(self, *arguments):
         # As a user starts it: the program itself then sets how idle threads wait.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_WAIT", "GOMP"))}
-        result = subprocess.run([BOV, *map(str, arguments)], cwd=self.folder, env=environment, capture_output=True, text=True)
+        result = subprocess.run([BOV, *map(str, arguments)], cwd=self.folder, env=environment, capture_output=True, text=True,
+                                errors="replace")
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 
@@ -115,7 +116,8 @@ class Quickstart(unittest.TestCase):
         self.assertEqual([device["table_bytes"]["device"], host["table_bytes"]["host"], file["table_bytes"]["file"]],
                          [320 * 32 * 4] * 3)
         text = self.bov("generate", "--checkpoint", run, "--prompt", "the and of", "--max-new-tokens", "30", "--seed", "3")
-        self.assertEqual(text, "the and of" + device["texts"][0] + "\n")
+        # A small model may write bytes that are no UTF-8: the terminal gets them as they are, JSON a replacement.
+        self.assertEqual(text.replace("\ufffd", ""), "the and of" + device["texts"][0].replace("\ufffd", "") + "\n")
 
         quantized = json.loads(self.bov("convert", "quantize", run, "--out", "int8", "--json"))
         self.assertEqual(quantized["table_bytes_after"], 320 * (32 + 4))
