@@ -35,7 +35,7 @@ end</system-out></testcase>
 EOF
 exit 8
 """
-BUILDING = "bov: building in build/release (the first time takes about a quarter of an hour on two cores)\n"
+BUILDING = "bov: building in build/release (the first time takes some twenty minutes on two cores)\n"
 
 
 class Build(ScriptTest):
