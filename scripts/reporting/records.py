@@ -13,7 +13,7 @@ import yaml
 
 COMPLETE, UNFINISHED, FAILED, MISSING, OTHER_CONFIG = "complete", "unfinished", "failed", "missing", "other config"
 # What two configs may differ in and still compute the same; the seed tells the runs of a row apart.
-NOT_COMPARED = ("name", "paper", "log", "checkpoint", "train.seed")
+NOT_COMPARED = ("name", "paper", "log", "checkpoint", "data.shards", "train.seed")
 
 
 class RecordError(Exception):
@@ -189,6 +189,9 @@ def read_metrics(path, notes):
         if row.get("validation_bpb") is not None:
             evaluations.append(point | {"bits_per_byte": row["validation_bpb"]})
         for layer, values in (row.get("coefficients") or {}).items():
+            if not layer.isdecimal():
+                notes.append(f"metrics.jsonl:{number} has coefficients of a layer {layer!r}")
+                continue
             coefficients += [point | {"layer": int(layer), "coefficient": name, "value": value}
                              for name, value in values.items()]
     axes = ["step", "tokens", "flops"]

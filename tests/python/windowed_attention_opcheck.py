@@ -32,6 +32,14 @@ class WindowedAttention(unittest.TestCase):
         for arguments in samples():
             bov_ops.check(torch.ops.bov.windowed_attention, arguments)
 
+    def test_the_operators_behind_it(self):
+        q, k, v = (x.detach() for x in tensors((2, 100, 4, 16), 2, torch.float32))
+        out, logsumexp = torch.ops.bov._windowed_attention(q, k, v, 50)
+        bov_ops.check(torch.ops.bov._windowed_attention, (q, k, v, 50))
+        bov_ops.check(torch.ops.bov._windowed_attention_backward, (torch.randn_like(out), q, k, v, out, logsumexp, 50))
+        with self.assertRaisesRegex(RuntimeError, "logsumexp must be Float on cpu, got Double on cpu"):
+            torch.ops.bov._windowed_attention_backward(out, q, k, v, out, logsumexp.double(), 50)
+
     def test_errors(self):
         q = torch.zeros(1, 3, 2, 4)
         for arguments, message in (((q[0], q, q, 1), r"q, k and v must be \[B, T, heads, D\], got \[3, 2, 4\]"),
