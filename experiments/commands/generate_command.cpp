@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/long_window_option.h"
 #include "experiments/commands/option_checks.h"
 #include "experiments/config/run_options.h"
 #include "experiments/generate/text_generation.h"
@@ -21,8 +22,6 @@ namespace {
 
 const std::map<std::string, TablePlace> kTablePlaces{
     {"device", TablePlace::device}, {"host", TablePlace::host}, {"file", TablePlace::file}};
-const std::map<std::string, LongWindow> kLongWindows{{"trained", LongWindow::trained},
-                                                     {"unlimited", LongWindow::unlimited}};
 const std::map<std::string, ops::BankAlgorithm> kAlgorithms{{"automatic", ops::BankAlgorithm::automatic},
                                                             {"indirect", ops::BankAlgorithm::indirect},
                                                             {"aggregated", ops::BankAlgorithm::aggregated}};
@@ -139,11 +138,7 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--tables", arguments->tables, "Where banks are: device, host or file (mapped)")
       ->transform(CLI::CheckedTransformer(kTablePlaces))
       ->default_str("device");
-  command
-      ->add_option("--long-window", arguments->decoder.long_window,
-                   "How far back L layers see: as trained, or unlimited")
-      ->transform(CLI::CheckedTransformer(kLongWindows))
-      ->default_str("trained");
+  add_long_window_option(*command, arguments->decoder.long_window);
   command
       ->add_option("--algorithm", arguments->decoder.algorithm,
                    "How bank rows are summed: automatic, indirect or aggregated")

@@ -1,20 +1,17 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/long_window_option.h"
 #include "experiments/config/run_options.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/report/memory_report.h"
 
 namespace bov::experiments {
 namespace {
-
-const std::map<std::string, LongWindow> kLongWindows{{"trained", LongWindow::trained},
-                                                     {"unlimited", LongWindow::unlimited}};
 
 struct MemoryArguments {
   std::string config;
@@ -51,11 +48,7 @@ void add_memory_command(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command
-      ->add_option("--long-window", arguments->long_window,
-                   "How far back L layers see: as trained, or unlimited")
-      ->transform(CLI::CheckedTransformer(kLongWindows))
-      ->default_str("trained");
+  add_long_window_option(*command, arguments->long_window);
   command->add_flag("--json", arguments->json, "Print bytes as JSON");
   command->callback([arguments] { memory(*arguments); });
 }

@@ -23,10 +23,6 @@ double per_second(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-std::string mebibytes(int64_t bytes) {
-  return fixed_text(static_cast<double>(bytes) / (1 << 20), 2) + " MiB";
-}
-
 }  // namespace
 
 Tokenizer run_tokenizer(const RunCheckpoint& run, const std::optional<std::filesystem::path>& folder) {
@@ -86,6 +82,7 @@ nlohmann::ordered_json to_json(const Generation& generation, const BankBytes& ba
 }
 
 std::string to_text(const Generation& generation, const BankBytes& banks) {
+  const auto mebibytes = [](int64_t bytes) { return mebibytes_text(bytes, 2) + " MiB"; };
   std::string text = std::to_string(generation.prompt_tokens) + " tokens read at " +
                      fixed_text(per_second(generation.prompt_tokens, generation.prefill_seconds), 1) +
                      "/s, " + std::to_string(generation.decode_tokens) + " decoded at " +

@@ -25,10 +25,6 @@ std::string grouped(int64_t value) {
   return text;
 }
 
-std::string mebibytes(int64_t bytes) {
-  return fixed_text(static_cast<double>(bytes) / (1 << 20), 1);
-}
-
 int64_t training_bytes(const MemoryEstimate& memory) {
   return memory.weights + memory.gradients + memory.optimizer + memory.activations;
 }
@@ -124,7 +120,8 @@ std::string to_text(const Inspection& inspection) {
   text += "\n";
   text += lines_text("Training", cost_lines(inspection), grouped);
   text += "\n";
-  text += lines_text("MiB of memory on " + inspection.device, memory_lines(inspection.memory), mebibytes);
+  text += lines_text("MiB of memory on " + inspection.device, memory_lines(inspection.memory),
+                     [](int64_t bytes) { return mebibytes_text(bytes); });
   return text;
 }
 
@@ -147,8 +144,8 @@ std::string to_table(const std::vector<Inspection>& inspections) {
         {config.name, value_formula(config.value), target_layers_text(config.value, config.model.n_layer),
          grouped(inspection.parameters.total()), grouped(inspection.parameters.banks),
          grouped(inspection.flops_per_token), grouped(inspection.steps), grouped(inspection.tokens),
-         mebibytes(training_bytes(inspection.memory)), mebibytes(inspection.memory.value_cache),
-         mebibytes(inspection.memory.value_cache_saved)});
+         mebibytes_text(training_bytes(inspection.memory)), mebibytes_text(inspection.memory.value_cache),
+         mebibytes_text(inspection.memory.value_cache_saved)});
   }
   return render_terminal(table);
 }

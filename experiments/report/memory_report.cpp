@@ -31,10 +31,6 @@ int64_t parse_context(std::string_view part, const std::string& text) {
   return number * unit;
 }
 
-std::string mebibytes(int64_t bytes) {
-  return fixed_text(static_cast<double>(bytes) / (1 << 20), 1);
-}
-
 std::string count_text(const std::optional<int64_t>& count) {
   return count ? std::to_string(*count) : "never";
 }
@@ -50,12 +46,12 @@ std::string points_text(const MemoryReport& report) {
        right("int8"), right("host"), right("file"), right("Eq. 6"), right("Fig. 5a")},
       {}};
   for (const MemoryPoint& point : report.points) {
-    table.rows.push_back({std::to_string(point.context), std::to_string(point.batch),
-                          mebibytes(point.memory.cache.keys), mebibytes(point.memory.plain_values),
-                          mebibytes(point.memory.with_values.values), mebibytes(point.with_device_tables()),
-                          mebibytes(point.with_int8_tables()), mebibytes(point.with_host_tables()),
-                          mebibytes(point.without_tables()), std::to_string(point.saved_elements),
-                          fixed_text(100 * point.saved_fraction, 2) + " %"});
+    table.rows.push_back(
+        {std::to_string(point.context), std::to_string(point.batch), mebibytes_text(point.memory.cache.keys),
+         mebibytes_text(point.memory.plain_values), mebibytes_text(point.memory.with_values.values),
+         mebibytes_text(point.with_device_tables()), mebibytes_text(point.with_int8_tables()),
+         mebibytes_text(point.with_host_tables()), mebibytes_text(point.without_tables()),
+         std::to_string(point.saved_elements), fixed_text(100 * point.saved_fraction, 2) + " %"});
   }
   return render_terminal(table);
 }

@@ -33,6 +33,10 @@ std::string signed_text(double value, int digits) {
   return formatted("%+.*f", digits, value);
 }
 
+std::string mebibytes_text(int64_t bytes, int digits) {
+  return fixed_text(static_cast<double>(bytes) / (1 << 20), digits);
+}
+
 std::string scientific_text(double value) {
   return formatted("%.2e", value);
 }

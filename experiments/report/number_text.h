@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/report/grid_result.h"
@@ -7,9 +8,10 @@
 /// Numbers as the tables spell them.
 namespace bov::experiments {
 
-std::string fixed_text(double value, int digits);   ///< "0.8542"
-std::string signed_text(double value, int digits);  ///< "+0.0123" or "-0.0123"
-std::string scientific_text(double value);          ///< "1.50e+18"
+std::string fixed_text(double value, int digits);           ///< "0.8542"
+std::string signed_text(double value, int digits);          ///< "+0.0123" or "-0.0123"
+std::string scientific_text(double value);                  ///< "1.50e+18"
+std::string mebibytes_text(int64_t bytes, int digits = 1);  ///< "12.5"
 
 /// "0.8542 ± 0.0021", the mean alone below two samples, empty without any.
 std::string estimate_text(const Estimate& estimate);
