@@ -532,9 +532,8 @@ TEST_CASE("every config of the repository loads") {
   const fs::path configs = BOV_CONFIG_DIR;
   size_t grids = 0;
   for (const auto& entry : fs::recursive_directory_iterator(configs)) {
-    if (entry.path().extension() != ".yaml" || entry.path().parent_path().filename() == "rows") {
-      continue;
-    }
+    const fs::path folder = entry.path().parent_path().filename();
+    if (entry.path().extension() != ".yaml" || folder == "rows" || folder == "controls") continue;
     INFO(entry.path());
     if (is_grid_file(entry.path())) {
       ++grids;
@@ -544,21 +543,23 @@ TEST_CASE("every config of the repository loads") {
       CHECK_NOTHROW(load_run_config(entry.path()));
     }
   }
-  CHECK(grids >= 6);
+  CHECK(grids >= 7);
 }
 
-TEST_CASE("every row file names itself and a point on the axes") {
+TEST_CASE("every row file names itself and is another run") {
   const TemporaryFolder folder;
   std::set<std::string> hashes;
   size_t files = 0;
-  for (const auto& entry : fs::directory_iterator(fs::path(BOV_CONFIG_DIR) / "rows")) {
-    INFO(entry.path());
-    const fs::path file =
-        write(folder / "row.yaml", "extends: " + entry.path().string() + "\nbudget: {steps: 1}\n");
-    const RunConfig row = load_run_config(file);
-    CHECK(row.name == entry.path().stem());
-    hashes.insert(config_hash(row));
-    ++files;
+  for (const char* rows : {"rows", "controls"}) {
+    for (const auto& entry : fs::directory_iterator(fs::path(BOV_CONFIG_DIR) / rows)) {
+      INFO(entry.path());
+      const fs::path file =
+          write(folder / "row.yaml", "extends: " + entry.path().string() + "\nbudget: {steps: 1}\n");
+      const RunConfig row = load_run_config(file);
+      CHECK(row.name == entry.path().stem());
+      hashes.insert(config_hash(row));
+      ++files;
+    }
   }
   CHECK(hashes.size() == files);
 }
