@@ -26,7 +26,8 @@ def section_of(grid, charts):
     counts = collections.Counter(runs.state)
     return {"grid": grid, "charts": charts, "results": tables.results_text(tables.results(grid)), "runs": runs,
             "state": f"{len(runs)} runs: " + ", ".join(f"{count} {state}" for state, count in counts.items()),
-            "incomplete": tables.incomplete(runs), "differences": tables.config_differences(grid),
+            "incomplete": tables.incomplete(runs), "unknown_data": tables.unknown_data(grid),
+            "differences": tables.config_differences(grid),
             "environments": tables.environments(grid), "commands": tables.commands(grid)}
 
 

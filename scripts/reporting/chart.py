@@ -23,6 +23,14 @@ def style(index):
     return Style(COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)])
 
 
+def units(value):
+    """1250000 as "1.25M"; a fraction to two digits."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{unit}"
+    return f"{value:.4g}" if abs(value) >= 1 else f"{value:.2g}"
+
+
 @dataclasses.dataclass
 class Series:
     name: str  # in the legend, where series of one name are one entry
@@ -52,7 +60,6 @@ class Panel:
     x_log: bool = False
     x_ticks: list = None
     y_signed_log: bool = False  # asinh: linear near zero, logarithmic far from it, for both signs
-    whole_x: bool = False  # ticks at whole numbers alone
     x_names: list = None  # names of the places 0, 1, ... of the horizontal axis
     bands: bool = True  # with many lines they would hide each other
     level: float = None  # a horizontal line for orientation
@@ -65,7 +72,17 @@ class Chart:
     caption: str
     panels: list
     legend_each: bool = False  # a legend under each panel of a file, instead of one for all
+    shared_y: bool = False  # one vertical scale for all panels
     log_switch: bool = False  # the page offers logarithmic axes
+
+    @property
+    def columns(self):
+        """Panels side by side: up to three in one row, more in two rows."""
+        return len(self.panels) if len(self.panels) <= 3 else -(-len(self.panels) // 2)
+
+    @property
+    def rows(self):
+        return -(-len(self.panels) // self.columns)
 
     def names(self):
         """Legend entries in their order, each with its first series."""

@@ -79,8 +79,9 @@ def figure_2(grid, paper):
                 x = [layer if same_depth else layer / published["n_layer"] for layer in published["layers"]]
                 series.append(Series(f"{label}, paper", x, published[paper_row][name],
                                      Style(COLOURS[look], "dot", MARKERS[look], filled=False), points=True))
+        ticks = sorted({float(x) for line in series for x in line.x})
         panels.append(Panel(title, "layer" if same_depth else "layer / number of layers", "final coefficient",
-                            series, y_signed_log=True, whole_x=same_depth, level=0.0))
+                            series, y_signed_log=True, x_ticks=ticks, level=0.0))
     if not found:
         return None
     return Chart("figure_2", "Figure 2: final coefficients by layer",

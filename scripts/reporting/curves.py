@@ -2,14 +2,14 @@
 
 import pandas
 
-from . import estimates
+from . import estimates, values
 from .chart import Chart, Panel, Series, style
 
 AXES = {"tokens": "training tokens", "flops": "training FLOPs"}
 LOSS = "training loss (nats per token)"
 BITS = "validation bits per byte"
 LOSS_DIFFERENCE = "loss difference (nats per token)"
-MOST_BANDS = 6
+MOST_LINES = 6  # in one panel, with their bands
 
 
 def loss_charts(grid):
@@ -45,13 +45,24 @@ def run_curves(row, table, axis, column, index):
 def difference_chart(grid):
     """Runs of one seed see the same batches, so their loss at equal tokens is compared batch by batch."""
     baseline = grid.row(grid.baseline)
-    series = [curve for index, row in enumerate(grid.rows) if (curve := difference_curve(row, baseline, style(index), row.name))]
-    interval = ("with the 95 % interval as a band where there are several" if len(series) <= MOST_BANDS
-                else "without intervals, which would hide each other")
+    curves = [(row, curve) for index, row in enumerate(grid.rows)
+              if (curve := difference_curve(row, baseline, style(index), row.name))]
+    panels = [difference_panel("", [curve for _, curve in curves])]
+    if len(curves) > MOST_LINES:
+        panels = [difference_panel(f"values from {name}", part) for source, name in values.SOURCES.items()
+                  if (part := [curve for row, curve in curves if row.value["source"] == source])]
+        for panel in panels:
+            for place, curve in enumerate(panel.series):
+                curve.style = style(place)
     return Chart("loss_difference", "Training loss, difference to the baseline",
-                 f"Loss minus that of {grid.baseline} on the same batch, paired by seed: mean over seeds, {interval}. Below zero is "
-                 "better than the baseline.",
-                 [Panel("", AXES["tokens"], LOSS_DIFFERENCE, series, bands=len(series) <= MOST_BANDS, level=0.0)])
+                 f"Loss minus that of {grid.baseline} on the same batch, paired by seed: mean over seeds, with the 95 % interval as a "
+                 "band where there are several. Below zero is better than the baseline."
+                 + (" A panel for each source of values, all on one scale." if len(panels) > 1 else ""),
+                 panels, legend_each=len(panels) > 1, shared_y=True)
+
+
+def difference_panel(title, series):
+    return Panel(title, AXES["tokens"], LOSS_DIFFERENCE, series, bands=len(series) <= MOST_LINES, level=0.0)
 
 
 def difference_curve(row, baseline, look, name):

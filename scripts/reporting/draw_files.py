@@ -9,6 +9,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as pyplot  # noqa: E402
 import matplotlib.ticker as ticker  # noqa: E402
 
+from .chart import units  # noqa: E402
+
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^", "cross": "X"}
 LOOK = {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
@@ -38,17 +40,19 @@ def save(chart, folder, formats=("png", "svg")):
 
 def draw(chart):
     names = chart.names()
-    width = 3.3 * len(chart.panels) if len(chart.panels) > 1 else 6.0
+    width = 3.3 * chart.columns if chart.columns > 1 else 6.0
     legends = [{series.name: series for series in panel.series} for panel in chart.panels] if chart.legend_each else [names]
-    columns = min(legend_columns(legend, width / len(legends)) for legend in legends)
+    columns = min(legend_columns(legend, width / (chart.columns if chart.legend_each else 1)) for legend in legends)
     lines = max(-(-len(legend) // columns) if len(legend) > 1 else 0 for legend in legends)
     named_places = any(panel.x_names for panel in chart.panels)
-    figure, axes = pyplot.subplots(1, len(chart.panels), squeeze=False, layout="constrained",
-                                   figsize=(width, 2.9 + 0.16 * lines + 1.3 * named_places))
-    for axis, panel in zip(axes[0], chart.panels):
+    figure, axes = pyplot.subplots(chart.rows, chart.columns, squeeze=False, layout="constrained", sharey=chart.shared_y,
+                                   figsize=(width, chart.rows * (2.9 + 0.16 * lines + 1.3 * named_places)))
+    for axis in axes.flat[len(chart.panels):]:
+        axis.remove()
+    for axis, panel in zip(axes.flat, chart.panels):
         draw_panel(axis, panel)
     if chart.legend_each:
-        for axis, legend in zip(axes[0], legends):
+        for axis, legend in zip(axes.flat, legends):
             axis.legend(handles=handles(legend), loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
     elif len(names) > 1:
         figure.legend(handles=handles(names), loc="outside lower center", ncols=columns)
@@ -70,7 +74,7 @@ def draw_panel(axis, panel):
         axis.set_xscale("log")
         axis.xaxis.set_minor_locator(ticker.NullLocator())
     elif not panel.x_names:
-        axis.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=panel.whole_x))
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(5))
     if panel.x_ticks:
         axis.xaxis.set_major_locator(ticker.FixedLocator(panel.x_ticks))
     axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: units(value)))
@@ -86,14 +90,6 @@ def draw_panel(axis, panel):
     if panel.x_names:
         axis.set_xticks(range(len(panel.x_names)), panel.x_names, rotation=40, ha="right", rotation_mode="anchor")
         axis.set_xlim(-0.5, len(panel.x_names) - 0.5)
-
-
-def units(value):
-    """1250000 as "1.25M"."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.4g}{unit}"
-    return f"{value:.4g}"
 
 
 def draw_series(axis, series, band_opacity):

@@ -5,6 +5,8 @@ import json
 import numpy
 from plotly import graph_objects, subplots
 
+from .chart import units
+
 DASHES = {"solid": "solid", "dash": "dash", "dot": "dot", "dashdot": "dashdot"}
 MARKERS = {"circle": "circle", "square": "square", "diamond": "diamond", "triangle": "triangle-up", "cross": "x"}
 SIGNED_LOG_TICKS = [-30, -10, -3, -1, 0, 1, 3, 10, 30]
@@ -16,19 +18,21 @@ def figure_json(chart):
 
 
 def figure(chart):
-    result = subplots.make_subplots(cols=len(chart.panels), subplot_titles=[panel.title for panel in chart.panels],
-                                    horizontal_spacing=0.24 / len(chart.panels))
+    result = subplots.make_subplots(rows=chart.rows, cols=chart.columns, subplot_titles=[panel.title for panel in chart.panels],
+                                    horizontal_spacing=0.24 / chart.columns, vertical_spacing=0.2 / chart.rows,
+                                    shared_yaxes="all" if chart.shared_y else False)
     in_legend = set()
-    for column, panel in enumerate(chart.panels, 1):
+    for place, panel in enumerate(chart.panels):
+        cell = {"row": place // chart.columns + 1, "col": place % chart.columns + 1}
         for series in panel.series:
             for trace in traces(series, panel, series.name not in in_legend):
-                result.add_trace(trace, row=1, col=column)
+                result.add_trace(trace, **cell)
             in_legend.add(series.name)
-        set_axes(result, panel, column)
+        set_axes(result, panel, cell)
     named_places = any(panel.x_names for panel in chart.panels)
     left = 150 if named_places else 70  # slanted names reach to the left of their place
     width = max((len(name) for name in chart.names()), default=0)
-    result.update_layout(template="plotly_white", height=max(460 + 120 * named_places, 200 + 22 * len(in_legend)), margin={"l": left, "r": 20, "t": 60, "b": 60},
+    result.update_layout(template="plotly_white", height=max(chart.rows * (460 + 120 * named_places), 200 + 22 * len(in_legend)), margin={"l": left, "r": 20, "t": 60, "b": 60},
                          font={"size": 13, "color": "#111"}, hovermode="closest", showlegend=len(in_legend) > 1,
                          legend={"font": {"size": 11}, "tracegroupgap": 0, "entrywidth": 7.2 * width, "groupclick": "togglegroup"})
     if chart.log_switch:
@@ -66,25 +70,23 @@ def translucent(colour):
     return f"rgba({red}, {green}, {blue}, 0.15)"
 
 
-def set_axes(result, panel, column):
+def set_axes(result, panel, cell):
     x = {"title_text": panel.x_label, "ticks": "outside", "showline": True, "linecolor": "#333", "exponentformat": "SI"}
     y = {"title_text": panel.y_label, "ticks": "outside", "showline": True, "linecolor": "#333", "zeroline": False,
          "title_standoff": 8}
     if panel.x_log:
         x |= {"type": "log"}
     if panel.x_ticks:
-        x |= {"tickvals": panel.x_ticks}
-    if panel.whole_x:
-        x |= {"tickmode": "linear", "dtick": 1}
+        x |= {"tickvals": panel.x_ticks, "ticktext": [units(tick) for tick in panel.x_ticks]}
     if panel.x_names:
         x |= {"tickvals": list(range(len(panel.x_names))), "ticktext": panel.x_names, "tickangle": -40,
               "range": [-0.5, len(panel.x_names) - 0.5]}
     if panel.y_signed_log:
         y |= {"tickvals": numpy.arcsinh(SIGNED_LOG_TICKS), "ticktext": [str(tick) for tick in SIGNED_LOG_TICKS]}
-    result.update_xaxes(x, row=1, col=column)
-    result.update_yaxes(y, row=1, col=column)
+    result.update_xaxes(x, **cell)
+    result.update_yaxes(y, **cell)
     if panel.level is not None:
-        result.add_hline(panel.level, line={"color": "#888", "width": 1, "dash": "dash"}, row=1, col=column)
+        result.add_hline(panel.level, line={"color": "#888", "width": 1, "dash": "dash"}, **cell)
 
 
 def log_switches(panels):

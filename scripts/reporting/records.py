@@ -5,15 +5,14 @@ end, result.json; failure.json tells why a run of a grid failed.
 """
 
 import dataclasses
-import json
 import pathlib
 
 import pandas
 import yaml
 
-COMPLETE, UNFINISHED, FAILED, MISSING, OTHER_CONFIG = "complete", "unfinished", "failed", "missing", "other config"
-# What two configs may differ in and still compute the same; the seed tells the runs of a row apart.
-NOT_COMPARED = ("name", "paper", "log", "checkpoint", "data.shards", "train.seed")
+from .record_files import is_number, read_json, read_metrics, read_yaml, section, well_formed
+from .standing import (COMPLETE, FAILED, MISSING, NOT_COUNTED, UNFINISHED, config_mismatch, differences,
+                       mark_other_data)
 
 
 class RecordError(Exception):
@@ -25,10 +24,11 @@ class Run:
     row: str
     seed: int
     folder: pathlib.Path
+    shards: str = ""  # data folder: runs of one have read the same data
     status: str = MISSING
     notes: list = dataclasses.field(default_factory=list)
     config: dict = dataclasses.field(default_factory=dict)
-    environment: dict = dataclasses.field(default_factory=dict)
+    environment: dict = dataclasses.field(default_factory=dict)  # None if the file is damaged
     result: dict = dataclasses.field(default_factory=dict)
     training: pandas.DataFrame = None  # step, tokens, flops, loss, tokens_per_second
     evaluations: pandas.DataFrame = None  # step, tokens, flops, bits_per_byte
@@ -37,7 +37,12 @@ class Run:
     @property
     def usable(self):
         """Whether the curves belong to the row: also those of a run that goes on or failed."""
-        return self.status not in (MISSING, OTHER_CONFIG)
+        return self.status not in NOT_COUNTED
+
+    @property
+    def data(self):
+        """The identity of the data that the run has recorded, or None."""
+        return (self.environment or {}).get("data")
 
     @property
     def bits_per_byte(self):
@@ -52,21 +57,23 @@ class Row:
 
     @property
     def value(self):
-        return self.config.get("value", {})
+        """The value spec; empty if the config has none that is complete."""
+        value = section(self.config, "value")
+        return value if {"combine", "coefficient", "source", "layers"} <= value.keys() else {}
 
     @property
     def paper_rows(self):
         """["T1-6", "T2-4"]"""
-        text = self.config.get("paper", {}).get("row") or ""
-        return [part.strip() for part in text.split(",") if part.strip()]
+        text = section(self.config, "paper").get("row") or ""
+        return [part.strip() for part in str(text).split(",") if part.strip()]
 
     @property
     def paper_value(self):
-        return self.config.get("paper", {}).get("value")
+        return section(self.config, "paper").get("value")
 
     @property
     def n_layer(self):
-        return self.config["model"]["n_layer"]
+        return section(self.config, "model").get("n_layer")
 
     def complete(self):
         return [run for run in self.runs if run.status == COMPLETE]
@@ -114,40 +121,52 @@ def read_sources(paths):
 def read_grid(folder):
     try:
         plan = yaml.load(folder.joinpath("grid.yaml").read_text(), Loader=yaml.CSafeLoader)
-        rows = [Row(row["name"], row, [read_run(folder / row["name"] / f"seed-{seed}", row["name"], seed, row)
+        rows = [Row(row["name"], row, [read_run(folder / row["name"] / f"seed-{seed}", row["name"], seed, with_seed(row, seed))
                                        for seed in plan["seeds"]]) for row in plan["rows"]]
+        for row in rows:
+            for run in row.runs:
+                run.shards = row.config["data"]["shards"]
+        mark_other_data([run for seed in zip(*(row.runs for row in rows)) for run in seed])
         return Grid(plan["name"], folder, plan.get("baseline"), rows)
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise RecordError(f"{folder}/grid.yaml is no complete grid: {error}") from error
 
 
+def with_seed(config, seed):
+    return config | {"train": config["train"] | {"seed": seed}}
+
+
 def collect_runs(folders):
+    """Single runs: those of one name, and of one config but for the seed, are a row."""
     rows = {}
     for folder in folders:
-        config = read_yaml(folder / "config.yaml", [])
-        name = config.get("name", folder.name)
-        run = read_run(folder, name, config.get("train", {}).get("seed", 0))
-        # Runs of one name whose configs differ are different rows.
-        while name in rows and differences(rows[name].config, config):
+        config = read_yaml(folder / "config.yaml", []) or {}
+        name, seed = str(config.get("name", folder.name)), section(config, "train").get("seed", 0)
+        run = read_run(folder, name, seed, config)
+        while name in rows and [key for key in differences(rows[name].config, config) if key != "train.seed"]:
             name += " (other)"
         run.row = name
         rows.setdefault(name, Row(name, config, [])).runs.append(run)
-    return Grid("runs", None, None, list(rows.values()))
+    grid = Grid("runs", None, None, list(rows.values()))
+    mark_other_data(grid.runs())
+    return grid
 
 
-def read_run(folder, row, seed, planned=None):
+def read_run(folder, row, seed, planned):
     run = Run(row, seed, folder)
-    run.config = read_yaml(folder / "config.yaml", run.notes)
+    run.config = read_yaml(folder / "config.yaml", run.notes) or {}
     run.environment = read_json(folder / "environment.json", run.notes)
-    run.result = read_json(folder / "result.json", run.notes)
-    failure = read_json(folder / "failure.json", run.notes)
+    run.result = read_json(folder / "result.json", run.notes) or {}
+    failure = read_json(folder / "failure.json", run.notes) or {}
     run.training, run.evaluations, run.coefficients = read_metrics(folder / "metrics.jsonl", run.notes)
-    ended = isinstance(run.result.get("validation_bpb"), (int, float)) and run.result.get("status") == "completed"
-    other = differences(planned, run.config) if planned and run.config else []
-    if other:
-        run.status = OTHER_CONFIG
-        run.notes.append("differs from the grid in " + ", ".join(other))
-    elif ended:
+    if run.result and not well_formed(run.result):
+        run.notes.append("result.json has an entry of another type")
+        run.result = {}
+    mismatch = config_mismatch(run, planned)
+    if mismatch:
+        run.status = mismatch[0]
+        run.notes.append(mismatch[1])
+    elif run.result.get("status") == "completed" and is_number(run.result.get("validation_bpb")):
         run.status = COMPLETE
     elif run.result or failure:
         run.status = FAILED
@@ -163,74 +182,10 @@ def progress(run):
     if run.training.empty:
         return "no step logged yet"
     last = run.training.iloc[-1]
-    budget = {key: value for key, value in run.config.get("budget", {}).items() if value}
+    budget = {key: value for key, value in section(run.config, "budget").items() if value}
     total = budget.get("steps")
     if not total and "tokens" in budget:
         total = budget["tokens"] / last.tokens * last.step
     if not total and "flops" in budget:
         total = float(budget["flops"]) / last.flops * last.step
     return f"step {last.step:.0f}" + (f" of {total:.0f}" if total else "")
-
-
-def read_metrics(path, notes):
-    """The log's rows by kind. A last line without its end is being written, or was when the run was killed."""
-    training, evaluations, coefficients = [], [], []
-    text = path.read_text(errors="replace") if path.exists() else ""
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
-        try:
-            row = json.loads(line)
-            point = {"step": row["step"], "tokens": row["tokens"], "flops": row["flops"]}
-        except (ValueError, KeyError, TypeError):
-            notes.append(f"metrics.jsonl ends in half a line ({number})" if not line.endswith("\n")
-                         else f"metrics.jsonl:{number} is no log row")
-            continue
-        if row.get("loss") is not None:
-            training.append(point | {"loss": row["loss"], "tokens_per_second": row.get("tokens_per_second")})
-        if row.get("validation_bpb") is not None:
-            evaluations.append(point | {"bits_per_byte": row["validation_bpb"]})
-        for layer, values in (row.get("coefficients") or {}).items():
-            if not layer.isdecimal():
-                notes.append(f"metrics.jsonl:{number} has coefficients of a layer {layer!r}")
-                continue
-            coefficients += [point | {"layer": int(layer), "coefficient": name, "value": value}
-                             for name, value in values.items()]
-    axes = ["step", "tokens", "flops"]
-    return (pandas.DataFrame(training, columns=[*axes, "loss", "tokens_per_second"]),
-            pandas.DataFrame(evaluations, columns=[*axes, "bits_per_byte"]),
-            pandas.DataFrame(coefficients, columns=[*axes, "layer", "coefficient", "value"]))
-
-
-def read_json(path, notes):
-    return read_object(path, notes, json.loads)
-
-
-def read_yaml(path, notes):
-    return read_object(path, notes, lambda text: yaml.load(text, Loader=yaml.CSafeLoader))
-
-
-def read_object(path, notes, parse):
-    if not path.exists():
-        return {}
-    try:
-        value = parse(path.read_text())
-    except (ValueError, yaml.YAMLError):
-        value = None
-    if not isinstance(value, dict):
-        notes.append(f"{path.name} is damaged or half-written")
-        return {}
-    return value
-
-
-def flatten(config, prefix=""):
-    """{"model": {"n_layer": 12}} as {"model.n_layer": 12}."""
-    flat = {}
-    for key, value in config.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return flat
-
-
-def differences(left, right):
-    """The fields in which two configs differ; a field that one of them does not have yet is none."""
-    left, right = flatten(left), flatten(right)
-    return [key for key in left if key in right and str(left[key]) != str(right[key])
-            and not any(key == skipped or key.startswith(skipped + ".") for skipped in NOT_COMPARED)]

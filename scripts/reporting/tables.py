@@ -5,7 +5,7 @@ import math
 
 import pandas
 
-from . import estimates, records, values
+from . import estimates, standing, values
 
 
 def results(grid):
@@ -87,16 +87,25 @@ def runs(grid):
 
 def incomplete(runs):
     """What `runs` has to tell beyond "complete", a line for seeds of a row of which the same is told; None if there is nothing."""
-    told = runs[(runs.state != records.COMPLETE) | (runs.note != "")]
+    told = runs[(runs.state != standing.COMPLETE) | (runs.note != "")]
     if told.empty:
         return None
     groups = told.groupby(["row", "state", "note"], sort=False).seed
     return groups.agg(lambda seeds: ", ".join(map(str, seeds))).rename("seeds").reset_index()[["row", "seeds", "state", "note"]]
 
 
+def unknown_data(grid):
+    """Says how many finished runs count although it is not known which data they read; "" if it is known of all."""
+    count = sum(run.data is None for row in grid.rows for run in row.complete())
+    if not count:
+        return ""
+    return (f"{count} run has not recorded which data it read; it counts" if count == 1
+            else f"{count} runs have not recorded which data they read; they count") + " as of the same data."
+
+
 def config_differences(grid):
     """One line a row, one column for each field that is not the same in all rows."""
-    flat = {row.name: {key: value for key, value in records.flatten(row.config).items()
+    flat = {row.name: {key: value for key, value in standing.flatten(row.config).items()
                        if key not in ("name", "train.seed")} for row in grid.rows}
     keys = list(dict.fromkeys(key for fields in flat.values() for key in fields))
     different = [key for key in keys if len({str(fields.get(key)) for fields in flat.values()}) > 1]
@@ -114,7 +123,7 @@ def environments(grid):
         if not run.environment:
             continue
         fields = {key: ", ".join(map(str, value)) if isinstance(value, list) else value
-                  for key, value in records.flatten({key: value for key, value in run.environment.items()
+                  for key, value in standing.flatten({key: value for key, value in run.environment.items()
                                                      if key not in ("command", "resumed")}).items()}
         found.setdefault(json.dumps(fields, sort_keys=True), (fields, []))[1].append(f"{run.row} {run.seed}")
     return pandas.DataFrame([{"runs": f"{len(names)}: " + ", ".join(names), **{short(key): show(value) for key, value in fields.items()}}
@@ -128,9 +137,18 @@ def short(key):
 
 def commands(grid):
     """The command of each run, and the steps from which it was resumed."""
-    return pandas.DataFrame([{"row": run.row, "seed": run.seed, "command": " ".join(run.environment.get("command", [])),
-                              "resumed at step": ", ".join(str(entry.get("from_step")) for entry in run.environment.get("resumed", []))}
+    return pandas.DataFrame([{"row": run.row, "seed": run.seed, "command": joined(run.environment.get("command"), " "),
+                              "resumed at step": joined([entry.get("from_step") if isinstance(entry, dict) else entry
+                                                         for entry in listed(run.environment.get("resumed"))], ", ")}
                              for run in grid.runs() if run.environment])
+
+
+def listed(value):
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def joined(value, separator):
+    return separator.join(map(str, listed(value)))
 
 
 def markdown(table):

@@ -21,7 +21,9 @@ def is_standard(value):
 
 
 def formula(value):
-    """ "V", "γ·V1", "0.5·V + 0.5·x0·W_V", "α·V + β·E_V[i]", "V + g·E_V[i]"; a shared table is E[i]."""
+    """ "V", "γ·V1", "0.5·V + 0.5·x0·W_V", "α·V + β·E_V[i]", "V + g·E_V[i]"; a shared table is E[i]; no spec is ""."""
+    if not value:
+        return ""
     source = "E[i]" if value.get("shared") else SOURCES.get(value["source"], value["source"])
     added, coefficient = value["combine"] == "add", value["coefficient"]
     if coefficient == "learned":
@@ -36,7 +38,7 @@ def formula(value):
 
 def target_layers(value, n_layer):
     """Layers whose values the spec changes, ascending; none for standard attention. Layer 0 makes V1."""
-    if is_standard(value):
+    if not value or is_standard(value):
         return []
     rule = value["layers"]
     rules = {"last_third": lambda i: i >= 2 * n_layer // 3, "every_other": lambda i: i % 2 == (n_layer - 1) % 2,
@@ -58,5 +60,5 @@ def layer_text(layers):
 
 
 def coefficient_text(value):
-    coefficient = value["coefficient"]
-    return "-" if is_standard(value) else f"{coefficient:g}" if isinstance(coefficient, (int, float)) else coefficient
+    coefficient = value.get("coefficient", "")
+    return "-" if value and is_standard(value) else f"{coefficient:g}" if isinstance(coefficient, (int, float)) else coefficient

@@ -16,7 +16,7 @@ from matplotlib import image
 
 from report_packages import RECORDS, ROOT
 from reporting import __main__ as report
-from reporting import chart, coefficients, curves, draw_files, memory, paper_figures, records, tables, values
+from reporting import chart, coefficients, curves, draw_files, draw_page, memory, paper_figures, records, tables, values
 
 RESULTS = ROOT / "docs/results"
 PAPER = yaml.safe_load((ROOT / "scripts/reporting/paper.yaml").read_text())
@@ -114,8 +114,97 @@ class DamagedRecords(unittest.TestCase):
     def test_run_of_another_config(self):
         path = self.folder / "bov/seed-2/config.yaml"
         path.write_text(path.read_text().replace("n_embd: 64", "n_embd: 128"))
-        self.assertEqual(self.state("bov", 2), ("other config", "differs from the grid in model.n_embd"))
+        self.assertEqual(self.state("bov", 2), ("another config", "differs from the row in model.n_embd"))
         self.assertEqual(tables.results(records.read_grid(self.folder)).set_index("row").loc["bov"]["finished"], 2)
+        # The seed is a part of the config.
+        shutil.copy(self.folder / "bov/seed-1/config.yaml", path)
+        self.assertEqual(self.state("bov", 2), ("another config", "differs from the row in train.seed"))
+
+    def record_data(self, run, data):
+        path = run / "environment.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"data": data}))
+
+    def test_run_of_other_data(self):
+        self.assertRegex(tables.unknown_data(records.read_grid(self.folder)), "^39 runs have not recorded which data they read")
+        for run in self.folder.glob("*/seed-*"):
+            self.record_data(run, {"train": "11", "validation": "22"})
+        self.assertEqual(tables.unknown_data(records.read_grid(self.folder)), "")
+        self.record_data(self.folder / "bov/seed-2", {"train": "33", "validation": "22"})
+        self.assertEqual(self.state("bov", 2), ("other data", "train is 33 there and 11 here"))
+        self.assertEqual(self.state("bov", 3), ("complete", ""))
+        grid = records.read_grid(self.folder)
+        self.assertEqual(tables.results(grid).set_index("row").loc["bov"]["finished"], 2)
+        self.assertEqual(sum(series.row == "bov" for series in curves.training_chart(grid).panels[0].series), 2)
+        # Runs by themselves are compared as well.
+        alone, = records.read_sources([self.folder / "t1_01_standard/seed-1", self.folder / "bov/seed-2"])
+        self.assertEqual([run.status for run in alone.runs()], ["complete", "other data"])
+        (self.folder / "bov/seed-3/environment.json").unlink()
+        self.assertRegex(tables.unknown_data(records.read_grid(self.folder)), "^1 run has not recorded")
+
+    def page_parts(self, *sources):
+        """What a page of two rows of the folder, or of some of its runs, is made from; every chart is drawn."""
+        plan = yaml.load((self.folder / "grid.yaml").read_text(), Loader=yaml.CSafeLoader)
+        plan["rows"] = [row for row in plan["rows"] if row["name"] in ("t1_01_standard", "bov")]
+        (self.folder / "grid.yaml").write_text(yaml.dump(plan, Dumper=yaml.CSafeDumper, sort_keys=False))
+        for grid in records.read_sources([self.folder / source for source in sources] or [self.folder]):
+            section = report.section_of(grid, report.charts_of(grid))
+            for drawn in section["charts"]:
+                draw_page.figure_json(drawn)
+            yield section
+
+    def test_configs_that_are_missing_or_empty(self):
+        for text, reason in [(None, "result.json without config.yaml"), ("", "config.yaml holds no config"), ("- 3\n", "config.yaml holds no config")]:
+            with self.subTest(config=text):
+                path = self.folder / "bov/seed-2/config.yaml"
+                path.unlink(missing_ok=True)
+                if text is not None:
+                    path.write_text(text)
+                state, note = self.state("bov", 2)
+                self.assertEqual(state, "unreadable records")
+                self.assertIn(reason, note)
+                for sources in [(), ("bov/seed-2",), ("bov/seed-1", "bov/seed-2")][:3 if text is None else 1]:
+                    section, = self.page_parts(*sources)
+                    self.assertIn("unreadable records", set(section["incomplete"].state))
+        path.write_text("model: {n_layer: 2}\nvalue: {combine: add}\npaper: null\nbudget: null\n")
+        section, = self.page_parts("bov/seed-2")
+        self.assertEqual(list(section["results"].runs), ["1/1"])
+
+    def test_results_of_other_forms(self):
+        path = self.folder / "bov/seed-2/result.json"
+        result = json.loads(path.read_text())
+        path.write_text(json.dumps(result | {"coefficients": None}))
+        self.assertEqual(self.state("bov", 2), ("complete", ""))
+        list(self.page_parts())
+        for changed in [{"coefficients": {"x": {"gamma": 1}}}, {"coefficients": {"8": None}}, {"tokens_per_second": "fast"}]:
+            path.write_text(json.dumps(result | changed))
+            state, note = self.state("bov", 2)
+            self.assertEqual(state, "unfinished")
+            self.assertIn("result.json has an entry of another type", note)
+
+    def test_environments_of_other_forms(self):
+        path = self.folder / "bov/seed-2/environment.json"
+        for text in ["", "[]", "3"]:
+            path.write_text(text)
+            state, note = self.state("bov", 2)
+            self.assertEqual(state, "unreadable records")
+            self.assertIn("environment.json is damaged", note)
+        list(self.page_parts())
+        for text in ['{"command": 3, "resumed": {"a": 1}, "versions": []}', '{"command": null, "resumed": [1, {}], "data": 3}', "{}"]:
+            path.write_text(text)
+            self.assertEqual(self.state("bov", 2), ("complete", ""))
+            list(self.page_parts())
+
+    def test_log_rows_of_other_forms(self):
+        path = self.folder / "bov/seed-2/metrics.jsonl"
+        (self.folder / "bov/seed-2/result.json").unlink()
+        path.write_text('{"step": "three", "tokens": 1, "flops": 1, "loss": 1}\n3\n{"step": 1, "tokens": 1, "flops": 1, "loss": "x"}\n'
+                        '{"step": 1, "tokens": 1, "flops": 1, "loss": 2, "coefficients": {"8": null}}\n')
+        state, note = self.state("bov", 2)
+        self.assertEqual(state, "unfinished")
+        for line in (1, 2, 3):
+            self.assertIn(f"metrics.jsonl:{line} is no log row", note)
+        self.assertIn("metrics.jsonl:4 has coefficients of another form", note)
+        list(self.page_parts())
 
     def test_nothing_but_the_plan(self):
         for row in self.folder.iterdir():
@@ -196,11 +285,23 @@ class Charts(unittest.TestCase):
         self.assertAlmostEqual(ours.y[0], numpy.mean([run.result["coefficients"]["8"]["alpha"] for run in runs]))
         self.assertEqual(list(ours.x), [8, 9, 10, 11])
         self.assertEqual(list(drawn.panels[2].series[3].y), PAPER["figure_2"]["T1-13"]["beta"])
+        self.assertEqual([panel.x_ticks for panel in drawn.panels], [[8, 9, 10, 11]] * 3)
 
     def test_figure_2_of_another_depth(self):
         drawn = coefficients.figure_2(records.read_grid(RESULTS / "quickstart"), PAPER)
         self.assertEqual(list(drawn.panels[0].series[0].x), [4 / 6, 5 / 6])
         self.assertEqual(drawn.panels[0].series[1].x[0], 8 / 12)
+        self.assertEqual(drawn.panels[0].x_ticks, [8 / 12, 9 / 12, 10 / 12, 11 / 12])
+
+    def test_many_differences_are_drawn_by_source(self):
+        drawn = curves.difference_chart(self.grid)
+        names = {panel.title: [series.name for series in panel.series] for panel in drawn.panels}
+        self.assertEqual(list(names), [f"values from {source}" for source in ("V", "V1", "x0·W_V", "E_V[i]")])
+        self.assertEqual(sorted(sum(names.values(), [])), sorted(row.name for row in self.grid.rows if row.name != self.grid.baseline))
+        self.assertIn("bov", names["values from E_V[i]"])
+        self.assertEqual((drawn.rows, drawn.columns), (2, 2))
+        few = curves.difference_chart(records.read_grid(RESULTS / "quickstart"))
+        self.assertEqual([len(panel.series) for panel in few.panels], [4])
 
     def test_figures_4_and_5b_show_every_row(self):
         for drawn, labels in zip(paper_figures.paper_charts(self.grid, PAPER)[::2], [paper_figures.FIGURE_4, paper_figures.FIGURE_5B]):
