@@ -55,6 +55,16 @@ class ValueGather(unittest.TestCase):
         for arguments in layers_samples():
             bov_ops.check(torch.ops.bov.value_gather_layers, arguments)
 
+    def test_its_backward_pass(self):
+        """Without gradients of gradients: there are none."""
+        for tables, ids, scales, index in layers_samples():
+            tables, scales = [x.detach() for x in tables], [x.detach() for x in scales]
+            grads = [torch.randn(*ids.shape, rows.shape[1], dtype=torch.float64) for rows in tables]
+            for wanted in ((True, bool(scales)), (True, False), (False, bool(scales))):
+                bov_ops.check(torch.ops.bov._value_gather_layers_backward, (grads, tables, ids, scales, index, *wanted))
+        with self.assertRaisesRegex(RuntimeError, r"grad must be \[2, 3, 5\], got \[2, 3, 4\]"):
+            torch.ops.bov._value_gather_layers_backward([grads[0][..., :4]], tables, ids, scales, index, True, False)
+
     def test_compiled_equals_eager(self):
         def values(rows, factor):
             return torch.ops.bov.value_gather(rows, IDS, factor).tanh().square().sum()
