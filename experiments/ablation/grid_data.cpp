@@ -1,52 +1,63 @@
 #include "experiments/ablation/grid_data.h"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
 #include "experiments/ablation/run_state.h"
 #include "experiments/data/data_folder.h"
-#include "experiments/data/data_identity.h"
 #include "experiments/train/run_folder.h"
 
 namespace bov::experiments {
 namespace {
 
-// What the finished runs on `shards` have recorded; null if none has.
-nlohmann::json recorded_by_runs(const std::vector<PlannedRun>& runs, const std::filesystem::path& shards) {
-  nlohmann::json recorded;
-  std::filesystem::path recorded_in;
-  for (const PlannedRun& run : runs) {
-    if (run.shards != shards || read_run_result(run).status != RunStatus::complete) continue;
-    const nlohmann::json found = recorded_data(run.folder);
-    if (found.is_null()) continue;
-    if (recorded.is_null()) {
-      recorded = found;
-      recorded_in = run.folder;
-    } else if (const std::string difference = identity_difference(recorded, found); !difference.empty()) {
-      throw std::runtime_error("the runs in " + recorded_in.string() + " (there) and " + run.folder.string() +
-                               " (here) read different data and cannot be compared: " + difference);
+using DataByFolder = std::map<std::filesystem::path, nlohmann::json>;
+
+// What the finished runs have recorded, as far as `known` does not tell.
+void complete_from_records(GridPlan& plan, DataByFolder& known) {
+  for (PlannedRun& run : plan.runs) {
+    run.data = nullptr;
+    if (!known.contains(run.shards) && read_run_result(run).status == RunStatus::complete) {
+      nlohmann::json recorded = recorded_data(run.folder);
+      if (!recorded.is_null()) known[run.shards] = std::move(recorded);
     }
-  }
-  return recorded;
-}
-
-}  // namespace
-
-void find_data(GridPlan& plan) {
-  std::map<std::filesystem::path, nlohmann::json> known;
-  for (const PlannedRun& run : plan.runs) {
-    if (known.contains(run.shards)) continue;
-    known[run.shards] = DataFolder::exists(run.shards) ? DataFolder::open(run.shards).identity()
-                                                       : recorded_by_runs(plan.runs, run.shards);
   }
   for (PlannedRun& run : plan.runs) run.data = known[run.shards];
 }
 
-void require_data(const std::vector<PlannedRun>& runs) {
+bool is_finished(const PlannedRun& run) {
+  return read_run_result(run).status == RunStatus::complete;
+}
+
+}  // namespace
+
+void find_recorded_data(GridPlan& plan) {
+  DataByFolder known;
+  complete_from_records(plan, known);
+}
+
+void find_data(GridPlan& plan, const std::vector<PlannedRun>& selected) {
+  DataByFolder known;
+  for (const PlannedRun& run : selected) {
+    if (!known.contains(run.shards) && DataFolder::exists(run.shards))
+      known[run.shards] = DataFolder::open(run.shards).identity();
+  }
+  complete_from_records(plan, known);
+}
+
+bool all_finished(const std::vector<PlannedRun>& runs) {
+  return std::ranges::all_of(runs, is_finished);
+}
+
+void require_data(const GridPlan& plan, const std::vector<PlannedRun>& runs) {
   for (const PlannedRun& run : runs) {
-    // Opening it says what is missing.
-    if (!DataFolder::exists(run.shards) && read_run_result(run).status != RunStatus::complete)
-      DataFolder::open(run.shards);
+    if (DataFolder::exists(run.shards) || is_finished(run)) continue;
+    try {
+      DataFolder::open(run.shards);  // says what is missing
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(plan.rows.at(run.row).name + " " + describe(read_run_result(run)) + "; " +
+                               error.what());
+    }
   }
 }
 

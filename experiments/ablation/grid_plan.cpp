@@ -5,7 +5,6 @@
 #include "bov/model/accounting.h"
 #include "experiments/config/grid_config.h"
 #include "experiments/config/run_options.h"
-#include "experiments/config/yaml_config.h"
 #include "experiments/report/value_formula.h"
 
 namespace bov::experiments {
@@ -40,8 +39,7 @@ GridPlan plan_grid(const GridConfig& grid, const std::filesystem::path& folder) 
       plan.runs.push_back({.row = row,
                            .seed = run.seed,
                            .folder = folder / run.row / ("seed-" + std::to_string(run.seed)),
-                           .config_text = write_run_config(run.config),
-                           .config_hash = config_hash(run.config),
+                           .config = run.config,
                            .shards = run.config.data.shards,
                            .data = nullptr});
     }

@@ -7,21 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "experiments/config/run_config.h"
 #include "experiments/report/grid_result.h"
 
 namespace bov::experiments {
 
 struct GridConfig;
-struct RunConfig;
 
 /// One training run of a grid.
 struct PlannedRun {
   size_t row = 0;  ///< index in GridPlan::rows
   int64_t seed = 0;
   std::filesystem::path folder;  ///< <grid folder>/<row>/seed-<seed>
-  std::string config_text;       ///< the run's complete config in YAML
-  std::string config_hash;       ///< runs with equal hashes and equal data compute the same
-  std::filesystem::path shards;  ///< data folder
+  RunConfig config;              ///< the row's, with the seed
+  std::filesystem::path shards;  ///< data folder: runs of one have read the same data
   nlohmann::json data;  ///< its identity (DataFolder::identity), null where it is unknown (grid_data.h)
 };
 

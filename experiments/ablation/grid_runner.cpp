@@ -14,6 +14,7 @@
 #include "experiments/ablation/run_state.h"
 #include "experiments/report/number_text.h"
 #include "experiments/report/table.h"
+#include "experiments/train/run_files.h"
 #include "experiments/train/stop_signal.h"
 
 namespace bov::experiments {
@@ -67,16 +68,22 @@ class GridSession {
  private:
   void enqueue(const std::vector<PlannedRun>& runs) {
     total_ = static_cast<int64_t>(runs.size());
+    int64_t unknown_data = 0;
     for (const PlannedRun& run : runs) {
-      if (read_run_result(run).status == RunStatus::complete) {
+      const RunResult result = read_run_result(run);
+      if (result.status == RunStatus::complete) {
         ++outcome_.skipped;
+        unknown_data += result.data_recorded ? 0 : 1;
       } else {
         queue_.push_back(&run);
       }
     }
     if (outcome_.skipped > 0) {
       console_.message(std::to_string(outcome_.skipped) + " of " + std::to_string(total_) +
-                       " runs have finished before and are skipped");
+                       " runs have finished before and are skipped" +
+                       (unknown_data == 0 ? ""
+                                          : "; " + std::to_string(unknown_data) +
+                                                " of them have not recorded which data they read"));
     }
   }
 
@@ -117,9 +124,10 @@ class GridSession {
 
   ChildOptions child_options(const PlannedRun& run, const std::string& device) const {
     const std::string threads = std::to_string(options_.threads);
-    ChildOptions child{.command = options_.trainer_command, .environment = {}, .log = run.folder / "log.txt"};
+    ChildOptions child{
+        .command = options_.trainer_command, .environment = {}, .log = run.folder / kRunLogFile};
     for (const std::string& argument :
-         {(run.folder / "config.yaml").string(), std::string("--run-dir"), run.folder.string(),
+         {(run.folder / kRunConfigFile).string(), std::string("--run-dir"), run.folder.string(),
           std::string("--threads"), threads, std::string("--quiet")}) {
       child.command.push_back(argument);
     }
@@ -171,8 +179,8 @@ class GridSession {
 
   void fail(const PlannedRun& run, const std::string& error) {
     outcome_.failed.push_back(run_label(plan_, run));
-    console_.message(run_label(plan_, run) + ": failed: " + error + " (" + (run.folder / "log.txt").string() +
-                     ")");
+    console_.message(run_label(plan_, run) + ": failed: " + error + " (" +
+                     (run.folder / kRunLogFile).string() + ")");
     try {
       write_failure(run, error);
     } catch (const std::exception& unwritable) {

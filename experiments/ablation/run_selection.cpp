@@ -31,15 +31,15 @@ Shard parse_shard(const std::string& text) {
   throw std::invalid_argument("shard is \"" + text + "\"; expected i/n with 1 <= i <= n, for instance 2/4");
 }
 
-std::vector<PlannedRun> select_runs(const GridPlan& plan,
-                                    const std::vector<std::string>& only,
-                                    const Shard& shard) {
-  check_row_names(plan, only);
+std::vector<PlannedRun> select_runs(const GridPlan& plan, const RunSelection& selection) {
+  const auto& [rows, seeds, shard] = selection;
+  check_row_names(plan, rows);
   std::vector<PlannedRun> selected;
   int64_t position = 0;
   for (const PlannedRun& run : plan.runs) {
     const std::string& name = plan.rows[run.row].name;
-    if (!only.empty() && std::find(only.begin(), only.end(), name) == only.end()) continue;
+    if (!rows.empty() && std::find(rows.begin(), rows.end(), name) == rows.end()) continue;
+    if (!seeds.empty() && std::find(seeds.begin(), seeds.end(), run.seed) == seeds.end()) continue;
     if (position++ % shard.count == shard.index - 1) selected.push_back(run);
   }
   return selected;

@@ -17,10 +17,14 @@ struct Shard {
 /// Reads "2/4". Throws std::invalid_argument naming the text unless 1 <= i <= n.
 Shard parse_shard(const std::string& text);
 
-/// The runs of the rows named in `only` (all rows if empty), of which every `shard.count`-th is taken: over all shards each
-/// run exactly once. Throws std::invalid_argument naming a row that the grid does not have, and those it has.
-std::vector<PlannedRun> select_runs(const GridPlan& plan,
-                                    const std::vector<std::string>& only,
-                                    const Shard& shard);
+/// Some of a grid's runs.
+struct RunSelection {
+  std::vector<std::string> rows;  ///< names; empty: all
+  std::vector<int64_t> seeds;     ///< empty: all
+  Shard shard;  ///< of the runs of those rows and seeds: over all shards each run exactly once
+};
+
+/// Throws std::invalid_argument naming a row that the grid does not have, and those it has.
+std::vector<PlannedRun> select_runs(const GridPlan& plan, const RunSelection& selection);
 
 }  // namespace bov::experiments

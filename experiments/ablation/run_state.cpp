@@ -8,6 +8,7 @@
 #include "bov/io/atomic_file.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/data/data_identity.h"
+#include "experiments/train/run_files.h"
 #include "experiments/train/run_folder.h"
 #include "experiments/train/run_lock.h"
 
@@ -18,10 +19,6 @@ using std::filesystem::path;
 
 // A log line with every coefficient of 48 layers takes about 5 kB.
 constexpr std::streamoff kTailBytes = 1 << 16;
-
-constexpr const char* kConfig = "config.yaml";
-constexpr const char* kResult = "result.json";
-constexpr const char* kFailure = "failure.json";
 
 // The last `kTailBytes` of a file, empty if it cannot be read.
 std::string read_tail(const path& file) {
@@ -67,13 +64,13 @@ void read_completed(const nlohmann::json& json, RunResult& result) {
 // How the run ended, by what the trainer and the grid have recorded; nothing if it has not.
 std::optional<RunResult> read_records(const path& folder, int64_t seed) {
   RunResult result{.seed = seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
-  const auto own = read_record(folder / kResult);
+  const auto own = read_record(folder / kRunResultFile);
   if (own && is_completed(*own)) {
     read_completed(*own, result);
     return result;
   }
   // The trainer itself records a divergence, in result.json; every other failure is recorded by the grid.
-  for (const auto& record : {own, read_record(folder / kFailure)}) {
+  for (const auto& record : {own, read_record(folder / kRunFailureFile)}) {
     if (!record) continue;
     result.status = RunStatus::failed;
     result.error = record->value("error", "");
@@ -82,18 +79,13 @@ std::optional<RunResult> read_records(const path& folder, int64_t seed) {
   return std::nullopt;
 }
 
-// Why the run in the folder is not `run`; empty if it is, or there is none.
-std::string difference_from(const PlannedRun& run) {
-  const path file = run.folder / kConfig;
-  if (!std::filesystem::exists(file)) return "";
+RunResult read_run_folder(const path& folder, int64_t seed) {
+  RunResult nothing{.seed = seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
+  if (std::filesystem::exists(folder / kRunMetricsFile)) nothing.status = RunStatus::unfinished;
   try {
-    if (config_hash(load_run_config(file)) != run.config_hash) return "another config";
-    const nlohmann::json there = recorded_data(run.folder);
-    if (there.is_null() || run.data.is_null()) return "";
-    const std::string difference = identity_difference(there, run.data);
-    return difference.empty() ? "" : "other data (" + difference + ")";
-  } catch (const std::runtime_error& error) {
-    return "an unreadable config or environment (" + std::string(error.what()) + ")";
+    return read_records(folder, seed).value_or(nothing);
+  } catch (const std::exception&) {
+    return nothing;  // an entry of another type
   }
 }
 
@@ -109,20 +101,39 @@ path set_aside(const path& folder) {
 
 }  // namespace
 
-RunResult read_run_folder(const path& folder, int64_t seed) {
-  RunResult nothing{.seed = seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
-  if (std::filesystem::exists(folder / "metrics.jsonl")) nothing.status = RunStatus::unfinished;
+std::optional<RunMismatch> find_mismatch(const PlannedRun& run) {
+  using enum RunStatus;
+  if (!std::filesystem::exists(run.folder / kRunConfigFile)) {
+    for (const char* record : {kRunResultFile, kRunMetricsFile}) {
+      if (std::filesystem::exists(run.folder / record))
+        return RunMismatch{unreadable, std::string(record) + " without " + kRunConfigFile};
+    }
+    return std::nullopt;
+  }
   try {
-    return read_records(folder, seed).value_or(nothing);
-  } catch (const std::exception&) {
-    return nothing;  // an entry of another type
+    std::string difference = first_difference(load_run_config(run.folder / kRunConfigFile), run.config);
+    if (!difference.empty()) return RunMismatch{other_config, difference};
+    const nlohmann::json there = recorded_data(run.folder);
+    if (there.is_null() || run.data.is_null()) return std::nullopt;
+    difference = identity_difference(there, run.data);
+    if (!difference.empty()) return RunMismatch{other_data, difference};
+    return std::nullopt;
+  } catch (const std::runtime_error& error) {
+    return RunMismatch{unreadable, error.what()};
   }
 }
 
 RunResult read_run_result(const PlannedRun& run) {
-  const bool is_own = std::filesystem::exists(run.folder / kConfig) && difference_from(run).empty();
-  if (is_own) return read_run_folder(run.folder, run.seed);
-  return {.seed = run.seed, .tokens_per_second = std::nullopt, .coefficients = {}, .error = ""};
+  if (const auto mismatch = find_mismatch(run)) {
+    return {.seed = run.seed,
+            .status = mismatch->status,
+            .tokens_per_second = std::nullopt,
+            .coefficients = {},
+            .error = mismatch->reason};
+  }
+  RunResult result = read_run_folder(run.folder, run.seed);
+  result.data_recorded = result.status != RunStatus::complete || !recorded_data(run.folder).is_null();
+  return result;
 }
 
 GridResult read_grid_result(const GridPlan& plan) {
@@ -133,7 +144,7 @@ GridResult read_grid_result(const GridPlan& plan) {
 }
 
 std::optional<RunStep> read_newest_step(const path& run_folder) {
-  std::istringstream lines(read_tail(run_folder / "metrics.jsonl"));
+  std::istringstream lines(read_tail(run_folder / kRunMetricsFile));
   std::optional<RunStep> newest;
   for (std::string line; std::getline(lines, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, false);
@@ -145,7 +156,7 @@ std::optional<RunStep> read_newest_step(const path& run_folder) {
 }
 
 std::string last_log_line(const path& run_folder) {
-  std::istringstream lines(read_tail(run_folder / "log.txt"));
+  std::istringstream lines(read_tail(run_folder / kRunLogFile));
   std::string last;
   for (std::string line; std::getline(lines, line);) {
     if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
@@ -155,18 +166,19 @@ std::string last_log_line(const path& run_folder) {
 
 std::optional<ReplacedRun> prepare_run_folder(const PlannedRun& run) {
   std::optional<ReplacedRun> replaced;
-  if (const std::string difference = difference_from(run); !difference.empty()) {
-    replaced = ReplacedRun{set_aside(run.folder), difference};
+  if (const auto mismatch = find_mismatch(run)) {
+    replaced = ReplacedRun{set_aside(run.folder),
+                           std::string(to_string(mismatch->status)) + " (" + mismatch->reason + ")"};
   }
   std::filesystem::create_directories(run.folder);
-  atomic_write_text(run.folder / kConfig, run.config_text);
-  std::filesystem::remove(run.folder / kFailure);
+  atomic_write_text(run.folder / kRunConfigFile, write_run_config(run.config));
+  std::filesystem::remove(run.folder / kRunFailureFile);
   return replaced;
 }
 
 void write_failure(const PlannedRun& run, const std::string& error) {
-  const nlohmann::ordered_json json{{"config_hash", run.config_hash}, {"error", error}};
-  atomic_write_text(run.folder / kFailure, json.dump(2) + "\n");
+  const nlohmann::ordered_json json{{"config_hash", config_hash(run.config)}, {"error", error}};
+  atomic_write_text(run.folder / kRunFailureFile, json.dump(2) + "\n");
 }
 
 }  // namespace bov::experiments

@@ -8,12 +8,13 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "bov/io/atomic_file.h"
 #include "experiments/ablation/cuda_devices.h"
 #include "experiments/ablation/grid_console.h"
 #include "experiments/ablation/grid_data.h"
+#include "experiments/ablation/grid_folder.h"
 #include "experiments/ablation/grid_plan.h"
 #include "experiments/ablation/grid_runner.h"
 #include "experiments/ablation/prepare_data.h"
@@ -22,7 +23,6 @@
 #include "experiments/commands/commands.h"
 #include "experiments/commands/option_checks.h"
 #include "experiments/config/grid_config.h"
-#include "experiments/grid_files.h"
 #include "experiments/report/inspection.h"
 #include "experiments/report/number_text.h"
 #include "experiments/report/table.h"
@@ -125,28 +125,29 @@ void report(const GridPlan& plan, const GridOutcome& outcome, bool json) {
 
 void ablate(const AblateArguments& arguments) {
   const Shard shard = parse_shard(arguments.shard);
-  const GridConfig grid = load_grid(arguments);
+  GridConfig grid = load_grid(arguments);
+  const RunSelection selection{arguments.only, grid.seeds, shard};
   const std::filesystem::path folder = arguments.out.empty() ? std::filesystem::path("runs") / grid.name
                                                              : std::filesystem::path(arguments.out);
+  grid = go_on_in_folder(std::move(grid), arguments.grid, folder);
   GridPlan plan = plan_grid(grid, folder);
-  if (arguments.dry_run) {
-    find_data(plan);
-    return print_dry_run(grid, plan, select_runs(plan, arguments.only, shard), arguments.json);
-  }
+  const auto runs_on_their_data = [&] {
+    find_data(plan, select_runs(plan, selection));
+    return select_runs(plan, selection);
+  };
+  std::vector<PlannedRun> runs = runs_on_their_data();
+  if (arguments.dry_run) return print_dry_run(grid, plan, runs, arguments.json);
   // What is wrong with the arguments shows before the data are made.
-  const GridRunnerOptions options =
-      runner_options(arguments, grid, select_runs(plan, arguments.only, shard).size());
+  const GridRunnerOptions options = runner_options(arguments, grid, runs.size());
   if (!options.devices.empty()) check_devices_are_free(grid);
   const ProgressStyle style = arguments.quiet ? ProgressStyle::none : progress_style_of_stderr();
-  std::filesystem::create_directories(folder);
-  atomic_write_text(folder / kGridConfigFile, write_grid_config(grid));
-  {
+  if (grid.prepare && !all_finished(runs)) {
     Progress progress(style);
     prepare_data(grid, default_fetch_command(), progress);
+    runs = runs_on_their_data();
   }
-  find_data(plan);
-  const std::vector<PlannedRun> runs = select_runs(plan, arguments.only, shard);
-  require_data(runs);
+  require_data(plan, runs);
+  write_grid_folder(grid, folder);
   GridOutcome outcome;
   {
     GridConsole console(style);
@@ -164,7 +165,9 @@ void add_ablate_command(CLI::App& app) {
   command->footer(
       "Finished runs are skipped and stopped ones go on, so the same command may be given again at any "
       "time.\n"
-      "A grid with a `prepare` section makes its data first.\n"
+      "A grid with a `prepare` section makes its data first. Rows and seeds that --out has already stay in "
+      "the "
+      "tables.\n"
       "Example: bov ablate experiments/configs/quickstart.yaml --jobs 2\n"
       "Job array of four: bov ablate GRID --shard $SLURM_ARRAY_TASK_ID/4   (with --array=1-4)");
   command->add_option("GRID", arguments->grid, "YAML file of the grid")->required()->check(CLI::ExistingFile);
@@ -178,7 +181,7 @@ void add_ablate_command(CLI::App& app) {
       ->delimiter(',')
       ->excludes(jobs);
   command->add_option("--only", arguments->only, "Names of the rows to train (default: all)")->delimiter(',');
-  command->add_option("--seeds", arguments->seeds, "Seeds instead of the grid's")
+  command->add_option("--seeds", arguments->seeds, "Seeds to train instead of the grid's")
       ->delimiter(',')
       ->check(seed_number());
   command->add_option("--shard", arguments->shard,

@@ -19,8 +19,7 @@ std::string note(const RowResult& result, const RowSummary& summary, const std::
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (const RunResult& run : result.runs) {
     if (run.status == RunStatus::complete) continue;
-    add("seed " + std::to_string(run.seed) + " " + to_string(run.status) +
-        (run.error.empty() ? "" : ": " + run.error));
+    add(describe(run));
   }
   if (summary.difference && summary.difference->count == 0 && summary.bits_per_byte.count > 0) {
     add("no finished seed in common with " + baseline);
@@ -96,6 +95,7 @@ std::string comparison_text(const GridResult& grid) {
       "\nBits per byte on the validation split: mean ± half width of the 95 % interval over seeds "
       "(Student's t).\nDifference: to " +
       grid.baseline + ", paired by seed; negative is better. One seed gives no interval.\n";
+  if (const std::string note = unknown_data_note(grid); !note.empty()) text += note + "\n";
   const TextTable coefficients = coefficients_table(grid);
   if (!coefficients.rows.empty()) {
     text += "\nFinal value coefficients, means over seeds\n" + render_terminal(coefficients);

@@ -18,6 +18,11 @@ LayerCoefficients mean_coefficients(const std::vector<RunResult>& runs) {
   return means;
 }
 
+bool is_foreign(RunStatus status) {
+  return status == RunStatus::other_config || status == RunStatus::other_data ||
+         status == RunStatus::unreadable;
+}
+
 }  // namespace
 
 const char* to_string(RunStatus status) {
@@ -30,6 +35,12 @@ const char* to_string(RunStatus status) {
       return "failed";
     case RunStatus::complete:
       return "complete";
+    case RunStatus::other_config:
+      return "another config";
+    case RunStatus::other_data:
+      return "other data";
+    case RunStatus::unreadable:
+      return "unreadable records";
   }
   return "";
 }
@@ -48,6 +59,25 @@ const RowResult* find_row(const GridResult& grid, const std::string& name) {
   return found == grid.rows.end() ? nullptr : &*found;
 }
 
+std::string describe(const RunResult& run) {
+  return "seed " + std::to_string(run.seed) + " " + to_string(run.status) +
+         (run.error.empty() ? "" : ": " + run.error);
+}
+
+std::string unknown_data_note(const GridResult& grid) {
+  int64_t unknown = 0;
+  for (const RowResult& row : grid.rows) {
+    unknown += std::ranges::count_if(row.runs, [](const RunResult& run) {
+      return run.status == RunStatus::complete && !run.data_recorded;
+    });
+  }
+  if (unknown == 0) return "";
+  return std::to_string(unknown) +
+         (unknown == 1 ? " run has not recorded which data it read; it counts"
+                       : " runs have not recorded which data they read; they count") +
+         " as of the same data.";
+}
+
 RowSummary summarize(const RowResult& row, const GridResult& grid) {
   RowSummary summary;
   std::vector<double> values;
@@ -57,6 +87,7 @@ RowSummary summarize(const RowResult& row, const GridResult& grid) {
     if (run.status == RunStatus::failed) {
       if (summary.failed++ == 0) summary.error = run.error;
     }
+    if (is_foreign(run.status)) summary.foreign += (summary.foreign.empty() ? "" : "; ") + describe(run);
     if (run.status != RunStatus::complete) continue;
     values.push_back(run.bits_per_byte);
     if (run.tokens_per_second) speeds.push_back(*run.tokens_per_second);

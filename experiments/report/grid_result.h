@@ -34,7 +34,11 @@ enum class RunStatus {
   unfinished,  ///< started, neither finished nor failed: running, or stopped and to be continued
   failed,
   complete,
+  other_config,  ///< the folder holds a run of another config
+  other_data,    ///< the folder holds a run of other data
+  unreadable,    ///< the folder's records do not tell which run they are of
 };
+/// "missing", "another config", ...
 const char* to_string(RunStatus status);
 
 /// Value coefficients by name ("gamma", "alpha", "beta", "gate_mean"), then by layer.
@@ -48,7 +52,8 @@ struct RunResult {
   std::optional<double> tokens_per_second;                 ///< of training
   std::optional<double> peak_memory_bytes = std::nullopt;  ///< of the process
   LayerCoefficients coefficients;                          ///< at the end; complete runs only
-  std::string error;                                       ///< last line of a failed run's log
+  bool data_recorded = true;  ///< false: a complete run whose records do not tell which data it read
+  std::string error;          ///< why it failed (last line of its log) or does not count
 };
 
 struct RowResult {
@@ -72,6 +77,8 @@ struct RowSummary {
   LayerCoefficients coefficients;  ///< means over seeds
   int64_t failed = 0;
   std::string error;  ///< of the first failed seed
+  std::string
+      foreign;  ///< "seed 2 another config: model.n_embd is 64 there and 128 here; ..." of runs that do not count
 };
 
 /// Bits per byte by seed of the complete runs.
@@ -79,6 +86,12 @@ std::map<int64_t, double> bits_per_byte_by_seed(const RowResult& row);
 
 /// The row named `name`, or null.
 const RowResult* find_row(const GridResult& grid, const std::string& name);
+
+/// "seed 2 failed: out of memory"
+std::string describe(const RunResult& run);
+
+/// "3 runs have not recorded which data they read; they count as of the same data." Empty if all have.
+std::string unknown_data_note(const GridResult& grid);
 
 RowSummary summarize(const RowResult& row, const GridResult& grid);
 

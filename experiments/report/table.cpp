@@ -43,6 +43,12 @@ std::string integer_text(int64_t value) {
   return format_count(static_cast<double>(value));
 }
 
+// "1 failed: out of memory; seed 3 another config: budget.steps is 10 there and 11 here"
+std::string note(const RowSummary& summary) {
+  std::string text = summary.failed > 0 ? std::to_string(summary.failed) + " failed: " + summary.error : "";
+  return text + (text.empty() || summary.foreign.empty() ? "" : "; ") + summary.foreign;
+}
+
 // The cells of a row, one for each of columns(); empty where there is nothing to tell.
 std::vector<std::string> cells(const RowResult& result, const RowSummary& summary) {
   const GridRow& row = result.row;
@@ -62,7 +68,7 @@ std::vector<std::string> cells(const RowResult& result, const RowSummary& summar
           summary.paper_difference ? signed_text(*summary.paper_difference, kPaperDigits) : "",
           summary.tokens_per_second.count > 0 ? format_count(summary.tokens_per_second.mean) : "",
           coefficients_text(summary.coefficients),
-          summary.failed > 0 ? std::to_string(summary.failed) + " failed: " + summary.error : ""};
+          note(summary)};
 }
 
 // Every row, without the column titled `hidden` and those that are empty throughout.

@@ -36,8 +36,9 @@ nlohmann::ordered_json run_json(const RunResult& run) {
     json["tokens_per_second"] = optional_json(run.tokens_per_second);
     json["peak_memory_bytes"] = optional_json(run.peak_memory_bytes);
     json["coefficients"] = coefficients_json(run.coefficients);
+    json["data_recorded"] = run.data_recorded;
   }
-  if (run.status == RunStatus::failed) json["error"] = run.error;
+  if (run.status == RunStatus::failed || !run.error.empty()) json["error"] = run.error;
   return json;
 }
 
@@ -122,6 +123,7 @@ std::vector<std::string> csv_fields(const RowResult& result, const RowSummary& s
   fields.push_back(csv_number(summary.paper_difference));
   fields.push_back(summary.tokens_per_second.count > 0 ? csv_number(summary.tokens_per_second.mean) : "");
   fields.push_back(coefficients_text(summary.coefficients));
+  fields.push_back(summary.foreign);
   fields.push_back(summary.error);
   return fields;
 }
@@ -155,6 +157,7 @@ std::string csv_report(const GridResult& grid) {
                                "paper_difference",
                                "tokens_per_second",
                                "coefficients",
+                               "not_counted",
                                "error"});
   for (const RowResult& row : grid.rows) text += csv_line(csv_fields(row, summarize(row, grid)));
   return text;

@@ -10,10 +10,12 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "experiments/ablation/child_process.h"
 #include "experiments/ablation/cuda_devices.h"
 #include "experiments/ablation/grid_data.h"
+#include "experiments/ablation/grid_folder.h"
 #include "experiments/ablation/grid_runner.h"
 #include "experiments/ablation/prepare_data.h"
 #include "experiments/ablation/run_selection.h"
@@ -87,11 +89,11 @@ class FakeGrid {
     PlannedRun run{.row = row,
                    .seed = seed,
                    .folder = plan_.folder / config.name / ("seed-" + std::to_string(seed)),
-                   .config_text = write_run_config(config),
-                   .config_hash = config_hash(config),
+                   .config = config,
                    .shards = root_ / "shards",
                    .data = nullptr};
-    std::ofstream(root_ / "hashes", std::ios::app) << run.folder.string() << ' ' << run.config_hash << '\n';
+    std::ofstream(root_ / "hashes", std::ios::app)
+        << run.folder.string() << ' ' << config_hash(config) << '\n';
     plan_.runs.push_back(std::move(run));
   }
 
@@ -135,19 +137,22 @@ TEST_CASE("Shards cover every run exactly once and keep the order") {
   FakeGrid grid({"a", "b", "c", "d", "e"}, {1, 2, 3});
   std::multiset<std::string> seen;
   for (int64_t index = 1; index <= 4; ++index) {
-    for (const PlannedRun& run : select_runs(grid.plan(), {}, {index, 4})) seen.insert(run.folder);
+    for (const PlannedRun& run : select_runs(grid.plan(), {{}, {}, {index, 4}})) seen.insert(run.folder);
   }
   std::multiset<std::string> expected;
   for (const PlannedRun& run : grid.plan().runs) expected.insert(run.folder);
   CHECK(seen == expected);
   CHECK(seen.size() == 15);
 
-  const auto only = select_runs(grid.plan(), {"d", "b"}, {});
+  const auto only = select_runs(grid.plan(), {{"d", "b"}, {}, {}});
   REQUIRE(only.size() == 6);
   CHECK(run_label(grid.plan(), only[0]) == "b seed 1");
   CHECK(run_label(grid.plan(), only[1]) == "d seed 1");
   CHECK(run_label(grid.plan(), only[2]) == "b seed 2");
-  CHECK_THROWS_WITH(select_runs(grid.plan(), {"f"}, {}),
+  const auto seeds = select_runs(grid.plan(), {{"d", "b"}, {3}, {2, 2}});
+  REQUIRE(seeds.size() == 1);
+  CHECK(run_label(grid.plan(), seeds[0]) == "d seed 3");
+  CHECK_THROWS_WITH(select_runs(grid.plan(), {{"f"}, {}, {}}),
                     Catch::Contains("no row \"f\"; its rows are a, b, c, d, e"));
 }
 
@@ -239,22 +244,32 @@ TEST_CASE("A run of other data is neither compared nor gone on with") {
   write(grid.folder("a") / "environment.json", nlohmann::json{{"data", there}}.dump());
   write(grid.folder("b") / "environment.json", nlohmann::json{{"data", here}}.dump());
 
-  // The data folder is not here: what the runs have recorded must agree.
-  CHECK_THROWS_WITH(
-      find_data(grid.plan()),
-      Catch::Contains((grid.folder("a").string()) + " (there)") &&
-          Catch::Contains("read different data and cannot be compared: train is \"11\" there and "
-                          "\"33\" here"));
-  write(grid.folder("b") / "environment.json", nlohmann::json{{"data", there}}.dump());
-  find_data(grid.plan());
+  // The data folder is not here: what the first finished run has recorded is what the others must have read.
+  find_data(grid.plan(), grid.plan().runs);
   CHECK(grid.plan().runs[1].data == there);
+  const RunResult other = read_run_result(grid.plan().runs[1]);
+  CHECK(other.status == RunStatus::other_data);
+  CHECK(other.error == "train is \"33\" there and \"11\" here");
+  CHECK_FALSE(all_finished(grid.plan().runs));
+  CHECK_THROWS_WITH(
+      require_data(grid.plan(), grid.plan().runs),
+      Catch::Contains("b seed 1 other data: train is \"33\" there and \"11\" here; no finished data"));
+  write(grid.folder("b") / "environment.json", nlohmann::json{{"data", there}}.dump());
+  find_data(grid.plan(), grid.plan().runs);
   CHECK(grid.train().skipped == 2);
-  CHECK_NOTHROW(require_data(grid.plan().runs));
+  CHECK(all_finished(grid.plan().runs));
+  CHECK_NOTHROW(require_data(grid.plan(), grid.plan().runs));
+
+  // A record without data is not known to be of others.
+  write(grid.folder("b") / "environment.json", "{}");
+  const RunResult unknown = read_run_result(grid.plan().runs[1]);
+  CHECK(unknown.status == RunStatus::complete);
+  CHECK_FALSE(unknown.data_recorded);
+  write(grid.folder("b") / "environment.json", nlohmann::json{{"data", there}}.dump());
 
   // It is here and holds something else.
   for (PlannedRun& run : grid.plan().runs) run.data = here;
-  CHECK(read_run_result(grid.plan().runs[0]).status == RunStatus::missing);
-  CHECK_THROWS_WITH(require_data(grid.plan().runs), Catch::Contains("no finished data in"));
+  CHECK(read_run_result(grid.plan().runs[0]).status == RunStatus::other_data);
   const auto replaced = prepare_run_folder(grid.plan().runs[0]);
   REQUIRE(replaced);
   CHECK(replaced->difference == "other data (train is \"11\" there and \"33\" here)");
@@ -296,6 +311,53 @@ TEST_CASE("A run of another config is kept aside, one of the same config goes on
   CHECK_FALSE(fs::exists(grid.folder("b").string() + ".replaced-1"));
 }
 
+TEST_CASE("A grid goes on in its folder with all that is there, and another grid is refused") {
+  const fs::path root = fs::temp_directory_path() / ("bov_grid_folder_test_" + std::to_string(getpid()));
+  fs::remove_all(root);
+  const auto grid_of = [](const std::string& name, const std::vector<std::string>& rows,
+                          std::vector<int64_t> seeds) {
+    GridConfig grid;
+    grid.name = name;
+    grid.base.budget.steps = 1;
+    for (const std::string& row : rows) {
+      grid.rows.push_back(grid.base);
+      grid.rows.back().name = row;
+    }
+    grid.baseline = rows.front();
+    grid.seeds = std::move(seeds);
+    return grid;
+  };
+  const auto go_on = [&](const GridConfig& grid) { return go_on_in_folder(grid, "new.yaml", root); };
+  const GridConfig first = grid_of("first", {"a", "b"}, {1, 2});
+  CHECK(go_on(first) == first);
+  CHECK_FALSE(fs::exists(root));
+  write_grid_folder(first, root);
+  CHECK(go_on(first) == first);
+  CHECK(go_on(grid_of("first", {"a", "b"}, {3, 1})).seeds == std::vector<int64_t>{1, 2, 3});
+  CHECK(go_on(grid_of("first", {"b", "c", "a"}, {1, 2})).rows.size() == 3);
+  const std::string there = (root / "grid.yaml").string();
+  CHECK_THROWS_WITH(go_on(grid_of("second", {"a", "b"}, {1})),
+                    Catch::Contains(there + " is the grid \"first\", and new.yaml the grid \"second\"; "
+                                            "choose another --out"));
+  CHECK_THROWS_WITH(go_on(grid_of("first", {"c"}, {1})),
+                    Catch::Contains(there + " has rows that new.yaml lacks: a, b; choose another --out"));
+  write(root / "grid.yaml", "rows: 3\n");
+  CHECK_THROWS_WITH(go_on(first), Catch::Contains(there + ":1"));
+  fs::remove_all(root);
+}
+
+TEST_CASE("A damaged data folder stops those alone who read it") {
+  FakeGrid grid({"a", "b"}, {1});
+  const fs::path damaged = grid.plan().folder.parent_path() / "damaged";
+  fs::create_directories(damaged);
+  write(damaged / "manifest.json", "{\"format\": ");
+  grid.plan().runs[1].shards = damaged;
+  const std::vector<PlannedRun> a{grid.plan().runs[0]};
+  CHECK_NOTHROW(find_data(grid.plan(), a));
+  CHECK_THROWS_WITH(find_data(grid.plan(), grid.plan().runs),
+                    Catch::StartsWith((damaged / "manifest.json").string() + " is damaged"));
+}
+
 TEST_CASE("Half-written and foreign files are read as nothing there") {
   FakeGrid grid({"a"}, {1});
   const PlannedRun& run = grid.plan().runs[0];
@@ -303,7 +365,7 @@ TEST_CASE("Half-written and foreign files are read as nothing there") {
   CHECK_FALSE(read_newest_step(run.folder).has_value());
   CHECK(last_log_line(run.folder).empty());
   fs::create_directories(run.folder);
-  write(run.folder / "config.yaml", run.config_text);
+  write(run.folder / "config.yaml", write_run_config(run.config));
   write(run.folder / "metrics.jsonl",
         "{\"step\": 3, \"loss\": 2.5}\n{\"step\": 4, \"validation_bpb\": 1.0}\n{\"step\": 5, \"lo");
   CHECK(read_newest_step(run.folder)->step == 3);
@@ -315,10 +377,19 @@ TEST_CASE("Half-written and foreign files are read as nothing there") {
   // A result counts with the config beside it alone.
   write(run.folder / "result.json", "{\"status\": \"completed\", \"validation_bpb\": 1.0}");
   CHECK(read_run_result(run).status == RunStatus::complete);
-  write(run.folder / "config.yaml", "budget: {steps: 3}\n");
-  CHECK(read_run_result(run).status == RunStatus::missing);
+  for (const auto& [config, status, reason] :
+       {std::tuple{"budget: {steps: 3}\n", RunStatus::other_config, "budget.steps is 3 there and 10 here"},
+        {"budget: 3\n", RunStatus::unreadable, "config.yaml:1"},
+        {"", RunStatus::unreadable, "config.yaml:1"}}) {
+    write(run.folder / "config.yaml", config);
+    CHECK(read_run_result(run).status == status);
+    CHECK_THAT(read_run_result(run).error, Catch::Contains(reason));
+  }
   fs::remove(run.folder / "config.yaml");
-  CHECK(read_run_result(run).status == RunStatus::missing);
+  CHECK(read_run_result(run).status == RunStatus::unreadable);
+  CHECK(read_run_result(run).error == "result.json without config.yaml");
+  // It does not pass for a result of the config that is put beside it.
+  CHECK(prepare_run_folder(run)->difference == "unreadable records (result.json without config.yaml)");
 }
 
 TEST_CASE("A signal reaches the trainers, which stop, and nothing new starts") {

@@ -103,6 +103,58 @@ TEST_CASE("unfinished and missing runs are shown as such") {
   CHECK(has_line_with(text, {"bov", "1/3", "seed 2 unfinished; seed 3 missing"}));
 }
 
+void replace_in(const fs::path& file, const std::string& from, const std::string& to) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  std::string changed = text.str();
+  REQUIRE(changed.find(from) != std::string::npos);
+  changed.replace(changed.find(from), from.size(), to);
+  std::ofstream(file) << changed;
+}
+
+void record_data(const fs::path& run, const std::string& train) {
+  auto environment = nlohmann::json::parse(std::ifstream(run / "environment.json"));
+  environment["data"] = {{"train", train}};
+  std::ofstream(run / "environment.json") << environment.dump();
+}
+
+TEST_CASE("a run of another config or of other data is named and in no mean") {
+  const TemporaryFolder folder;
+  fs::copy(kGrid, folder.path(), fs::copy_options::recursive);
+  const std::vector<fs::path> grid{folder.path()};
+  const std::vector<fs::path> two_rows{folder.path() / "t1_01_standard", folder.path() / "bov"};
+  CHECK(has_line_with(comparison_text(read_compared_runs(grid)),
+                      {"15 runs have not recorded which data they read; they count as of the same data."}));
+
+  // The data of the committed records are not on this machine, and need not be.
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    if (entry.path().filename().string().starts_with("seed-")) record_data(entry.path(), "11");
+  }
+  CHECK(unknown_data_note(read_compared_runs(grid)).empty());
+  replace_in(folder.path() / "bov/seed-2/config.yaml", "n_embd: 128", "n_embd: 64");
+  record_data(folder.path() / "bov/seed-3", "22");
+  for (const auto& paths : {grid, two_rows}) {
+    const GridResult rows = read_compared_runs(paths);
+    const std::string text = comparison_text(rows);
+    CHECK(has_line_with(text, {"bov", "1/3", "seed 2 another config: model.n_embd is 64 there and 128 here",
+                               "seed 3 other data: train is \"22\" there and \"11\" here"}));
+    CHECK(has_line_with(text, {"t1_01_standard", "3/3"}));
+    const auto json = json_report(rows);
+    for (const auto& row : json.at("rows")) {
+      if (row.at("name") != "bov") continue;
+      CHECK(row.at("difference").at("count") == 1);
+      CHECK(row.at("runs").at(0).at("data_recorded") == true);
+      CHECK(row.at("runs").at(1).at("status") == "another config");
+      CHECK(row.at("runs").at(2).at("status") == "other data");
+    }
+    CHECK_THAT(markdown_report(rows), Catch::Contains("seed 2 another config: model.n_embd is 64"));
+    CHECK_THAT(csv_report(rows), Catch::Contains("seed 3 other data: train is"));
+  }
+  // Two runs by themselves are compared as well.
+  const GridResult runs = read_compared_runs({two_rows[0] / "seed-3", two_rows[1] / "seed-3"});
+  CHECK(runs.rows[1].runs[0].status == RunStatus::other_data);
+}
+
 TEST_CASE("a folder without runs and a row given twice are refused by name") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(read_compared_runs({folder.path()}),

@@ -103,6 +103,40 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(again, table)
         self.assertEqual(max(path.stat().st_mtime_ns for path in (self.folder / "out").rglob("metrics.jsonl")), newest)
         self.check_generation(self.folder / "out/bov/seed-1")
+        self.check_the_folder_loses_nothing(names)
+
+    def check_the_folder_loses_nothing(self, names):
+        def ablate(grid, *options):
+            return json.loads(self.bov("ablate", grid, "--out", "out", "--json", *options))
+
+        # Another seed of one row: the other rows and the first seed stay in the table.
+        table = ablate("grid.yaml", "--only", "bov", "--seeds", "2")
+        self.assertEqual([row["name"] for row in table["rows"]], names)
+        states = {row["name"]: {run["seed"]: run["status"] for run in row["runs"]} for row in table["rows"]}
+        self.assertEqual(states.pop("bov"), {1: "complete", 2: "complete"})
+        self.assertTrue(all(state == {1: "complete", 2: "missing"} for state in states.values()))
+        compared = json.loads(self.bov("compare", "out", "--json"))
+        self.assertEqual(compared["rows"], table["rows"])
+
+        # What is refused changes nothing.
+        def refused(grid, *options):
+            before = (self.folder / "out/grid.yaml").read_text(), (self.folder / "out/table.json").read_text()
+            result = subprocess.run([BOV, "ablate", grid, "--out", "out", *options], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertEqual(((self.folder / "out/grid.yaml").read_text(), (self.folder / "out/table.json").read_text()), before)
+            return result.stderr
+
+        text = (self.folder / "grid.yaml").read_text()
+        (self.folder / "fewer.yaml").write_text(text.replace(f"  - file: {CONFIGS}/rows/bov.yaml\n", ""))
+        self.assertIn("out/grid.yaml has rows that fewer.yaml lacks: bov;", refused("fewer.yaml"))
+        (self.folder / "shards").rename(self.folder / "moved")
+        self.assertIn("bov seed 3 missing; no finished data in 'shards'", refused("grid.yaml", "--only", "bov", "--seeds", "3"))
+
+        # A finished grid makes no data: this corpus is nowhere to be had.
+        (self.folder / "prepared.yaml").write_text(
+            text + "prepare: {corpus: quick, corpus_folder: text/missing, tokenizer: text/missing/tokenizer}\n")
+        self.assertEqual(ablate("prepared.yaml", "--seeds", "1")["rows"], table["rows"])
+        self.assertFalse((self.folder / "text").exists())
 
     def check_generation(self, run):
         def generate(checkpoint, tables):
