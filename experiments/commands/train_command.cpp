@@ -32,7 +32,7 @@ ProgressStyle progress_style(bool quiet) {
 }
 
 void print_profile(const RunConfig& config, const TrainArguments& arguments) {
-  const auto profile = profile_training(config, *arguments.profile_steps);
+  const auto profile = profile_training(config, *arguments.profile_steps, arguments.device);
   std::cout << (arguments.json ? to_json(profile).dump(2) + '\n' : to_text(profile));
 }
 

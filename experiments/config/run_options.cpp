@@ -27,6 +27,20 @@ torch::Dtype parse_dtype(const std::string& text, c10::DeviceType device) {
   throw std::runtime_error("dtype is \"" + text + "\"; expected auto, float32, bfloat16 or float64");
 }
 
+// `text` as a device; `name` says where it was asked for.
+c10::Device device_of(const std::string& name, const std::string& text) {
+  if (text == "auto") {
+    return torch::cuda::is_available() ? c10::Device("cuda") : c10::Device("cpu");
+  }
+  const c10::Device device(text);
+  const auto seen = static_cast<int64_t>(torch::cuda::device_count());
+  if (device.is_cuda() && std::max<int64_t>(device.index(), 0) >= seen) {
+    throw std::runtime_error(name + " is \"" + text + "\"; LibTorch sees " + std::to_string(seen) +
+                             " CUDA devices");
+  }
+  return device;
+}
+
 std::string budgets_set(const BudgetConfig& budget) {
   std::string names;
   const auto add = [&](bool set, const char* name) {
@@ -41,16 +55,7 @@ std::string budgets_set(const BudgetConfig& budget) {
 }  // namespace
 
 c10::Device resolve_device(const TrainConfig& train) {
-  if (train.device == "auto") {
-    return torch::cuda::is_available() ? c10::Device("cuda") : c10::Device("cpu");
-  }
-  const c10::Device device(train.device);
-  const auto seen = static_cast<int64_t>(torch::cuda::device_count());
-  if (device.is_cuda() && std::max<int64_t>(device.index(), 0) >= seen) {
-    throw std::runtime_error("train.device is \"" + train.device + "\"; LibTorch sees " +
-                             std::to_string(seen) + " CUDA devices");
-  }
-  return device;
+  return device_of("train.device", train.device);
 }
 
 c10::Device resolve_device(TrainConfig train, const std::string& wanted) {
@@ -58,8 +63,9 @@ c10::Device resolve_device(TrainConfig train, const std::string& wanted) {
     throw std::runtime_error("train.device is \"" + train.device + "\", but the device asked for is \"" +
                              wanted + "\"; expected the same, or auto in the config");
   }
-  if (!wanted.empty()) train.device = wanted;
-  return resolve_device(train);
+  if (wanted.empty()) return resolve_device(train);
+  train.device = wanted;
+  return device_of("--device", train.device);
 }
 
 GPTOptions to_gpt_options(const RunConfig& config, c10::DeviceType device) {

@@ -12,9 +12,6 @@
 namespace bov::experiments {
 namespace {
 
-constexpr const char* kConfig = "config.yaml";
-constexpr const char* kEnvironment = "environment.json";
-constexpr const char* kResult = "result.json";
 constexpr const char* kData = "data";  // in environment.json
 
 std::optional<nlohmann::json> read_object(const std::filesystem::path& file) {
@@ -43,8 +40,8 @@ RunFolder::RunFolder(std::filesystem::path path, RunConfig config)
 }
 
 void RunFolder::check_same_config() const {
-  if (!std::filesystem::exists(path_ / kConfig)) return;
-  const std::string difference = first_difference(load_run_config(path_ / kConfig), config_);
+  if (!std::filesystem::exists(path_ / kRunConfigFile)) return;
+  const std::string difference = first_difference(load_run_config(path_ / kRunConfigFile), config_);
   if (difference.empty()) return;
   throw std::runtime_error(path_.string() + " holds a run of another config: " + difference +
                            "; choose another --run-dir, or give --fresh to replace that run");
@@ -61,17 +58,19 @@ void RunFolder::check_same_data(const nlohmann::json& identity) const {
 }
 
 void RunFolder::clear() const {
-  for (const char* name : {kResult, kConfig, kEnvironment}) std::filesystem::remove(path_ / name);
-  std::filesystem::remove(metrics_file());
   std::filesystem::remove_all(checkpoints());
+  for (const char* name :
+       {kRunResultFile, kRunFailureFile, kRunMetricsFile, kRunEnvironmentFile, kRunConfigFile}) {
+    std::filesystem::remove(path_ / name);
+  }
 }
 
 void RunFolder::write_config() const {
-  atomic_write_text(path_ / kConfig, write_run_config(config_));
+  atomic_write_text(path_ / kRunConfigFile, write_run_config(config_));
 }
 
 std::optional<nlohmann::json> RunFolder::result() const {
-  const std::filesystem::path file = path_ / kResult;
+  const std::filesystem::path file = path_ / kRunResultFile;
   if (!std::filesystem::exists(file)) return std::nullopt;
   return read_json_file(file, [](nlohmann::json result) {
     result.at("status").get<std::string>();
@@ -82,31 +81,32 @@ std::optional<nlohmann::json> RunFolder::result() const {
 }
 
 void RunFolder::write_result(const nlohmann::json& result) const {
-  atomic_write_text(path_ / kResult, result.dump(2) + '\n');
+  atomic_write_text(path_ / kRunResultFile, result.dump(2) + '\n');
 }
 
 void RunFolder::record_start(int64_t step, const nlohmann::json& data_identity) const {
   auto now = describe_environment();
-  if (auto environment = read_object(path_ / kEnvironment)) {
+  if (auto environment = read_object(path_ / kRunEnvironmentFile)) {
     now["from_step"] = step;
     (*environment)["resumed"].push_back(now);
     now = *environment;
   }
   now[kData] = data_identity;
-  atomic_write_text(path_ / kEnvironment, now.dump(2) + '\n');
+  atomic_write_text(path_ / kRunEnvironmentFile, now.dump(2) + '\n');
 }
 
 nlohmann::json recorded_data(const std::filesystem::path& folder) {
-  const auto environment = read_object(folder / kEnvironment);
+  const auto environment = read_object(folder / kRunEnvironmentFile);
   return environment ? environment->value(kData, nlohmann::json()) : nlohmann::json();
 }
 
 std::filesystem::path run_folder_of(const std::filesystem::path& path) {
   const auto absolute = std::filesystem::weakly_canonical(path);
   for (const auto& folder : {absolute, absolute.parent_path().parent_path()}) {
-    if (std::filesystem::exists(folder / kConfig)) return folder;
+    if (std::filesystem::exists(folder / kRunConfigFile)) return folder;
   }
-  throw std::runtime_error(path.string() + ": neither a run's folder nor a checkpoint in one: no " + kConfig);
+  throw std::runtime_error(path.string() + ": neither a run's folder nor a checkpoint in one: no " +
+                           kRunConfigFile);
 }
 
 }  // namespace bov::experiments

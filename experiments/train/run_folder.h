@@ -7,6 +7,7 @@
 #include <string>
 
 #include "experiments/config/run_config.h"
+#include "experiments/train/run_files.h"
 #include "experiments/train/run_lock.h"
 
 namespace bov::experiments {
@@ -25,13 +26,14 @@ class RunFolder {
   /// The same for data of another identity (DataFolder::identity). A run that recorded none passes.
   void check_same_data(const nlohmann::json& identity) const;
 
-  /// Removes what an earlier run left.
+  /// Removes what an earlier run left, config.yaml last of all, so that what a kill leaves can still be told from another
+  /// run.
   void clear() const;
   void write_config() const;
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path metrics_file() const { return path_ / "metrics.jsonl"; }
-  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path metrics_file() const { return path_ / kRunMetricsFile; }
+  std::filesystem::path checkpoints() const { return path_ / kRunCheckpointFolder; }
   const std::string& config_hash() const { return config_hash_; }
 
   /// The final numbers, if the run is over. Throws std::runtime_error naming a damaged file.

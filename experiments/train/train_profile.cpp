@@ -43,10 +43,12 @@ nlohmann::json times_json(const std::vector<OperatorTime>& times) {
 
 }  // namespace
 
-TrainProfile profile_training(const RunConfig& config, int64_t steps) {
-  const auto device = resolve_device(config.train);
-  if (!device.is_cpu())
-    throw std::invalid_argument("--profile works on the CPU alone; set train.device: cpu");
+TrainProfile profile_training(const RunConfig& config, int64_t steps, const std::string& wanted) {
+  const auto device = resolve_device(config.train, wanted);
+  if (!device.is_cpu()) {
+    throw std::invalid_argument("--profile works on the CPU alone, and the device is " + device.str() +
+                                "; give --device cpu, with train.device: auto or cpu");
+  }
   const auto data = DataFolder::open(config.data.shards);
   Trainer trainer(config, data, device);
   if (trainer.total_steps() < kWarmupSteps + 2 * steps) {

@@ -20,9 +20,10 @@ struct TrainProfile {
   int64_t peak_memory_bytes = 0;
 };
 
-/// Two steps to warm up, `steps` that are timed, `steps` that are profiled. Writes no file. Throws
-/// std::invalid_argument for a config on a GPU, whose kernels the operator profile does not see.
-TrainProfile profile_training(const RunConfig& config, int64_t steps);
+/// Two steps to warm up, `steps` that are timed, `steps` that are profiled. `wanted` (if not empty) stands for
+/// train.device: auto. Writes no file. Throws std::invalid_argument for a GPU, whose kernels the operator profile does not
+/// see.
+TrainProfile profile_training(const RunConfig& config, int64_t steps, const std::string& wanted);
 
 std::string to_text(const TrainProfile& profile);
 nlohmann::json to_json(const TrainProfile& profile);

@@ -91,13 +91,16 @@ class BadInput(unittest.TestCase):
         config = self.write("run.yaml", RUN)
         self.check_refused(["train", config, "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
         self.check_refused(["train", config, "--device", "cuda:9"], 'train.device is "cpu"', '"cuda:9"')
+        anywhere = self.write("anywhere.yaml", RUN.replace("cpu", "auto"))
+        for options in [[], ["--profile", "1"]]:
+            self.check_refused(["train", anywhere, "--device", "cuda:9", *options], '--device is "cuda:9"; LibTorch sees')
         self.check_refused(["eval", ".", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
         self.check_refused(["generate", "--checkpoint", ".", "--prompt", "a", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
 
     def test_data_that_is_not_there_stops_a_grid_before_any_run(self):
         grid = self.write("grid.yaml", "base:\n  data: {shards: nowhere}\n  " + RUN.replace("\n", "\n  ") + "\nrows: [{name: a}]\n")
         self.check_refused(["ablate", grid], "no finished data in 'nowhere'", "bov data build")
-        self.assertFalse((self.folder / "runs/grid/a").exists())
+        self.assertFalse((self.folder / "runs").exists())
 
     def test_configs_that_cannot_be(self):
         self.check_refused(["train", "nowhere.yaml"], "nowhere.yaml")

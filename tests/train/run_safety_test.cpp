@@ -2,6 +2,7 @@
 
 #include "bov/io/checkpoint.h"
 #include "experiments/data/data_folder.h"
+#include "experiments/train/run_folder.h"
 #include "experiments/train/run_lock.h"
 #include "support/catch.h"
 #include "train/tiny_run.h"
@@ -48,6 +49,26 @@ TEST_CASE("what can fail early does so before an earlier run is touched or a new
   corrected.command().insert(corrected.command().end(), {"--device", "cpu"});
   CHECK(corrected.run().succeeded());
   CHECK_THAT(read_file(corrected.folder() / "config.yaml"), Contains("device: auto"));
+}
+
+TEST_CASE("a folder that is cleared half is still known") {
+  const auto config = tiny_config(2);
+  TrainProgram program("half-cleared", config);
+  REQUIRE(program.run().succeeded());
+  const RunFolder folder(program.folder(), config);
+  // Stands for a kill: a folder with something in it cannot be removed as a file.
+  const fs::path log = folder.path() / "metrics.jsonl";
+  fs::remove(log);
+  fs::create_directories(log / "kept");
+  CHECK_THROWS(folder.clear());
+  CHECK_FALSE(fs::exists(folder.checkpoints()));
+  CHECK_FALSE(folder.result());
+  CHECK(fs::exists(folder.path() / "config.yaml"));
+  CHECK(recorded_data(folder.path()) == DataFolder::open(data_path()).identity());
+  fs::remove_all(log);
+  folder.clear();
+  CHECK(recorded_data(folder.path()).is_null());
+  CHECK_FALSE(fs::exists(folder.path() / "config.yaml"));
 }
 
 TEST_CASE("a run goes on with the data that it began with, wherever they lie") {
