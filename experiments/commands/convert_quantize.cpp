@@ -17,6 +17,7 @@
 #include "experiments/config/run_options.h"
 #include "experiments/eval/validation.h"
 #include "experiments/runtime.h"
+#include "experiments/train/run_files.h"
 #include "experiments/train/run_model.h"
 #include "experiments/train/trainer.h"
 
@@ -58,7 +59,7 @@ TableSizes quantize_tables(TensorMap& tensors, const GPTOptions& options) {
 /// Config and environment are the run's, so that the new folder is a run of its own.
 void copy_run_files(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::filesystem::create_directories(to);
-  for (const char* name : {"config.yaml", "environment.json"}) {
+  for (const char* name : {kRunConfigFile, kRunEnvironmentFile}) {
     std::ifstream file(from / name, std::ios::binary);
     if (file) atomic_write_text(to / name, std::string(std::istreambuf_iterator<char>(file), {}));
   }
@@ -84,7 +85,7 @@ void quantize(const QuantizeArguments& arguments) {
   const TableSizes sizes = quantize_tables(contents.model, options);
   copy_run_files(run.run_folder, out);
   RunCheckpoint quantized{.run_folder = out, .config = run.config};
-  quantized.checkpoint = save_checkpoint(out / "checkpoints", contents);
+  quantized.checkpoint = save_checkpoint(out / kRunCheckpointFolder, contents);
 
   const double before = bits_per_byte(run, data), after = bits_per_byte(quantized, data);
   if (arguments.json) {

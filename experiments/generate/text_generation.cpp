@@ -7,13 +7,14 @@
 #include "experiments/generate/utf8_stream.h"
 #include "experiments/report/number_text.h"
 #include "experiments/tokenizer/tokenizer_files.h"
+#include "experiments/train/run_files.h"
 
 namespace bov::experiments {
 namespace {
 
 /// The hash in the run's environment.json; empty if the run recorded none.
 std::string recorded_tokenizer(const std::filesystem::path& run_folder) {
-  std::ifstream file(run_folder / "environment.json");
+  std::ifstream file(run_folder / kRunEnvironmentFile);
   const auto environment = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!environment.is_object() || !environment.contains("data")) return "";
   return environment["data"].value("tokenizer", "");

@@ -58,9 +58,9 @@ void move_to(GPT& model, c10::Device device) {
 
 RunCheckpoint find_checkpoint(const std::filesystem::path& path) {
   RunCheckpoint run{.run_folder = run_folder_of(path), .checkpoint = path};
-  run.config = load_run_config(run.run_folder / "config.yaml");
+  run.config = load_run_config(run.run_folder / kRunConfigFile);
   if (!std::filesystem::equivalent(path, run.run_folder)) return run;
-  const auto latest = latest_checkpoint(run.run_folder / "checkpoints");
+  const auto latest = latest_checkpoint(run.run_folder / kRunCheckpointFolder);
   if (!latest.path && !latest.skipped.empty()) {
     throw std::runtime_error(latest.skipped.back().path.string() + ": " + latest.skipped.back().reason);
   }
