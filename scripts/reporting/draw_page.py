@@ -24,8 +24,9 @@ def figure(chart):
     in_legend = set()
     for place, panel in enumerate(chart.panels):
         cell = {"row": place // chart.columns + 1, "col": place % chart.columns + 1}
-        for series in panel.series:
-            for trace in traces(series, panel, series.name not in in_legend):
+        for number, series in enumerate(panel.series):
+            heading = panel.title if chart.legend_each and number == 0 else None
+            for trace in traces(series, panel, series.name not in in_legend, heading):
                 result.add_trace(trace, **cell)
             in_legend.add(series.name)
         set_axes(result, panel, cell)
@@ -40,7 +41,7 @@ def figure(chart):
     return result
 
 
-def traces(series, panel, in_legend):
+def traces(series, panel, in_legend, heading):
     place = numpy.arcsinh if panel.y_signed_log else numpy.asarray
     y = place(series.y)
     shared = {"name": series.name, "legendgroup": series.name, "meta": {"row": series.row, "seed": series.seed}}
@@ -54,7 +55,7 @@ def traces(series, panel, in_legend):
     mode = "+".join(part for part, used in (("lines", series.line), ("markers", series.points)) if used)
     seed = "" if series.seed is None else f", seed {series.seed}"
     yield graph_objects.Scatter(
-        x=series.x, y=y, mode=mode, showlegend=in_legend,
+        x=series.x, y=y, mode=mode, showlegend=in_legend, legendgrouptitle={"text": heading},
         customdata=numpy.stack([series.y] + ([series.low, series.high] if series.low is not None else []), axis=-1),
         line={"color": look.colour, "dash": DASHES[look.dash], "width": 1.6},
         marker={"symbol": MARKERS[look.marker] + ("" if look.filled else "-open"), "size": 8, "color": look.colour},

@@ -300,6 +300,10 @@ class Charts(unittest.TestCase):
         self.assertEqual(sorted(sum(names.values(), [])), sorted(row.name for row in self.grid.rows if row.name != self.grid.baseline))
         self.assertIn("bov", names["values from E_V[i]"])
         self.assertEqual((drawn.rows, drawn.columns), (2, 2))
+        traces = draw_page.figure_json(drawn)["data"]
+        self.assertEqual(len({trace["yaxis"] for trace in traces}), 4)
+        headings = [trace["legendgrouptitle"].get("text") for trace in traces if "legendgrouptitle" in trace]
+        self.assertEqual([heading for heading in headings if heading], list(names))
         few = curves.difference_chart(records.read_grid(RESULTS / "quickstart"))
         self.assertEqual([len(panel.series) for panel in few.panels], [4])
 
