@@ -2,50 +2,21 @@
 #   bov_torch        interface target: the LibTorch libraries, headers and definitions
 #   BOV_HAVE_CUDA    TRUE when the CUDA kernels are built
 #   BOV_CUDA_BUILD   their compiler and architectures, in words
-#   BOV_TORCH_DIR    the LibTorch folder (holds include/ and lib/)
+#   BOV_TORCH_DIR, BOV_TORCH_VERSION, BOV_TORCH_LIBRARIES
+#                    the LibTorch folder, "major.minor", and which of its libraries bov's are linked to
 #
-# LibTorch is looked for in BOV_TORCH (a libtorch folder or the torch folder of a Python package), then in
-# CMAKE_PREFIX_PATH, then in the active Python, then in the project's .venv.
+# The project's .venv is one of the Pythons in which LibTorch is looked for.
 
 set(BOV_TORCH "$ENV{BOV_TORCH}" CACHE PATH "LibTorch folder: holds share/cmake/Torch/TorchConfig.cmake")
 
-function(bov_find_torch_dir out)
-  if(BOV_TORCH)
-    if(NOT EXISTS "${BOV_TORCH}/share/cmake/Torch/TorchConfig.cmake")
-      message(FATAL_ERROR "BOV_TORCH is '${BOV_TORCH}', which holds no share/cmake/Torch/TorchConfig.cmake; "
-                          "point it to a LibTorch folder")
-    endif()
-    set(${out} "${BOV_TORCH}" PARENT_SCOPE)
-    return()
-  endif()
-  find_path(BOV_TORCH_CMAKE TorchConfig.cmake PATH_SUFFIXES share/cmake/Torch Torch NO_CACHE)
-  if(BOV_TORCH_CMAKE)
-    cmake_path(SET dir NORMALIZE "${BOV_TORCH_CMAKE}/../../..")
-    set(${out} "${dir}" PARENT_SCOPE)
-    return()
-  endif()
-  foreach(python "$ENV{VIRTUAL_ENV}/bin/python3" "${PROJECT_SOURCE_DIR}/.venv/bin/python3" python3)
-    execute_process(
-      COMMAND ${python} -c "import importlib.util as u; print(list(u.find_spec('torch').submodule_search_locations)[0])"
-      OUTPUT_VARIABLE dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
-    if(status EQUAL 0 AND EXISTS "${dir}/share/cmake/Torch/TorchConfig.cmake")
-      set(${out} "${dir}" PARENT_SCOPE)
-      return()
-    endif()
-  endforeach()
-  message(FATAL_ERROR "LibTorch not found. Run scripts/setup, or set BOV_TORCH or CMAKE_PREFIX_PATH to a LibTorch folder")
-endfunction()
+include(BovLibTorch)
 
-bov_find_torch_dir(BOV_TORCH_DIR)
+bov_find_libtorch(BOV_TORCH_DIR "${PROJECT_SOURCE_DIR}/.venv/bin/python3")
+if(NOT BOV_TORCH_DIR)
+  message(FATAL_ERROR "LibTorch not found. Run scripts/setup, or set BOV_TORCH or CMAKE_PREFIX_PATH to a LibTorch folder")
+endif()
 cmake_path(NORMAL_PATH BOV_TORCH_DIR)
-foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)  # since 2.9, and before
-  if(EXISTS "${BOV_TORCH_DIR}/include/${header}")
-    file(STRINGS "${BOV_TORCH_DIR}/include/${header}" version_lines REGEX "define TORCH_VERSION_M[AI]")
-    break()
-  endif()
-endforeach()
-string(REGEX REPLACE ".*TORCH_VERSION_MAJOR ([0-9]+).*TORCH_VERSION_MINOR ([0-9]+).*" "\\1.\\2" BOV_TORCH_VERSION
-                     "${version_lines}")
+bov_libtorch_version(BOV_TORCH_VERSION "${BOV_TORCH_DIR}")
 if(BOV_TORCH_VERSION VERSION_LESS 2.6)
   message(FATAL_ERROR "LibTorch in ${BOV_TORCH_DIR} is ${BOV_TORCH_VERSION}; bov needs 2.6 or later")
 endif()
@@ -86,12 +57,7 @@ set(BOV_HAVE_CUDA FALSE)
 set(BOV_CUDA_BUILD "")
 
 add_library(bov_torch INTERFACE)
-# Operators and the CUDA part of LibTorch register themselves when loaded and are reached by name only: a linker
-# that drops libraries without a referenced symbol (some compilers' default) would remove them.
-target_link_options(bov_torch INTERFACE LINKER:--no-as-needed)
-# libtorch exports parts of std::filesystem of a newer libstdc++. Its remove_all calls a function that an older one lacks
-# (a null pointer), so the system's libstdc++ must come first in every program.
-target_link_libraries(bov_torch INTERFACE stdc++)
+bov_libtorch_link_order(bov_torch)
 if(NOT cuda_missing)
   if(NOT CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_COMPILER "${BOV_NVCC}")
@@ -110,6 +76,8 @@ if(NOT cuda_missing)
   set(TORCH_CUDA_ARCH_LIST "9.0")
   set(kineto_LIBRARY "${BOV_TORCH_DIR}/lib/libtorch_cpu.so")
   set(cuda_flags "${CMAKE_CUDA_FLAGS}")
+  # A project that adds bov as a subdirectory links these targets through it.
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
   find_package(Torch REQUIRED PATHS "${BOV_TORCH_DIR}" NO_DEFAULT_PATH)
   set(CMAKE_CUDA_FLAGS "${cuda_flags}")
   set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})
@@ -117,18 +85,12 @@ if(NOT cuda_missing)
   list(JOIN cuda_architectures "," BOV_CUDA_BUILD)
   string(PREPEND BOV_CUDA_BUILD "nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ")
   target_link_libraries(bov_torch INTERFACE ${TORCH_LIBRARIES})
+  set(BOV_TORCH_LIBRARIES c10 torch_cpu torch c10_cuda torch_cuda)
   message(STATUS "bov: CUDA kernels ON (${BOV_CUDA_BUILD})")
 else()
-  # Torch's own package demands a CUDA toolkit when the build has CUDA, so the libraries are imported by hand.
   # libtorch.so is left out: it only ties the CUDA libraries to the CPU ones.
-  foreach(lib c10 torch_cpu)
-    add_library(bov_imported_${lib} SHARED IMPORTED GLOBAL)
-    set_target_properties(bov_imported_${lib} PROPERTIES IMPORTED_LOCATION "${BOV_TORCH_DIR}/lib/lib${lib}.so")
-  endforeach()
-  target_link_libraries(bov_torch INTERFACE bov_imported_torch_cpu bov_imported_c10)
-  target_link_options(bov_torch INTERFACE LINKER:--allow-shlib-undefined)
-  target_include_directories(bov_torch SYSTEM INTERFACE "${BOV_TORCH_DIR}/include"
-                                                        "${BOV_TORCH_DIR}/include/torch/csrc/api/include")
+  set(BOV_TORCH_LIBRARIES c10 torch_cpu)
+  bov_import_libtorch(bov_torch "${BOV_TORCH_DIR}" ${BOV_TORCH_LIBRARIES})
   message(STATUS "bov: CUDA kernels OFF (${cuda_missing}); everything else is built")
 endif()
 list(APPEND CMAKE_BUILD_RPATH "${BOV_TORCH_DIR}/lib")

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "csrc/version.h"
 #include "experiments/doctor/advice.h"
 #include "experiments/doctor/cuda_driver.h"
 #include "experiments/doctor/diagnosis.h"
@@ -164,7 +166,9 @@ TEST_CASE("this machine is described") {
   CHECK(facts.cpu.cores >= 1);
   CHECK(facts.memory.available_bytes > 0);
   CHECK(facts.memory.available_bytes <= facts.memory.total_bytes);
-  for (const char* name : {"libbov_ops.so", "libtorch_cpu.so", "libgomp.so.1", "libbov_tokenizer.so"}) {
+  const std::string library = std::string("libbov_ops.so.") + ops::version();
+  for (const std::string& name :
+       std::vector<std::string>{library, "libtorch_cpu.so", "libgomp.so.1", "libbov_tokenizer.so"}) {
     INFO(name);
     REQUIRE(facts.libraries.contains(name));
     CHECK(std::filesystem::exists(std::filesystem::path(facts.libraries.at(name)) / name));
