@@ -20,6 +20,23 @@ std::vector<int64_t> bank_layers(const GPT& model) {
   return layers;
 }
 
+/// `tensor` gives the tensor of a name or throws; `where` is where it looks.
+template <typename Find>
+BankTables named_tables(const GPT& model, const std::string& where, const Find& tensor) {
+  const GPTOptions& options = model->options();
+  BankTables tables;
+  for (const int64_t layer : bank_layers(model)) {
+    const std::string name = bank_name(options, layer);
+    BankTable& table = tables[layer];
+    table.rows = tensor(name + ".table");
+    if (table.rows.scalar_type() == torch::kInt8) table.row_scale = tensor(name + ".row_scale");
+    const int64_t width = options.n_kv_head * options.head_dim();
+    TORCH_CHECK(table.rows.sizes() == torch::IntArrayRef({options.vocab_size, width}), where, ": ", name,
+                ".table is ", table.rows.sizes(), "; expected [", options.vocab_size, ", ", width, "]");
+  }
+  return tables;
+}
+
 /// Sum over distinct tensors: a shared table counts once.
 int64_t table_bytes(const BankTables& tables) {
   std::set<const void*> counted;
@@ -32,10 +49,22 @@ int64_t table_bytes(const BankTables& tables) {
   return bytes;
 }
 
+/// Ids that lie on a device are left to the operators that read the rows: nothing waits for it here.
+void check_ids(const torch::Tensor& token_ids, int64_t rows) {
+  if (!token_ids.is_cpu() || token_ids.numel() == 0) return;
+  const auto [lowest, highest] = token_ids.aminmax();
+  const int64_t low = lowest.item<int64_t>(), high = highest.item<int64_t>();
+  TORCH_CHECK(low >= 0 && high < rows, "token id ", low < 0 ? low : high, " is outside the table of ", rows,
+              " rows");
+}
+
 class DeviceBankStore : public BankStore {
  public:
   explicit DeviceBankStore(BankTables tables) : tables_(std::move(tables)) {}
-  torch::Tensor row_numbers(const torch::Tensor& token_ids) override { return token_ids; }
+  torch::Tensor row_numbers(const torch::Tensor& token_ids) override {
+    if (!tables_.empty()) check_ids(token_ids, tables_.begin()->second.rows.size(0));
+    return token_ids;
+  }
   BankTable table(int64_t layer) const override { return tables_.at(layer); }
   BankBytes bytes() const override { return {.device = table_bytes(tables_)}; }
 
@@ -50,10 +79,11 @@ class MappedBankStore : public DeviceBankStore {
   }
 
   torch::Tensor row_numbers(const torch::Tensor& token_ids) override {
-    const torch::Tensor ids = token_ids.contiguous();
+    const torch::Tensor ids = DeviceBankStore::row_numbers(token_ids).contiguous();
+    if (tables_.empty()) return token_ids;
     const int64_t* id = ids.const_data_ptr<int64_t>();
     for (int64_t i = 0; i < ids.numel(); ++i) {
-      if (id[i] < 0 || id[i] >= static_cast<int64_t>(seen_.size()) || seen_[id[i]]) continue;
+      if (seen_[id[i]]) continue;
       seen_[id[i]] = true;
       for (const auto& [layer, table] : tables_) will_need(table.rows[id[i]]);
     }
@@ -85,20 +115,17 @@ BankTables bank_tables(const GPT& model) {
   return tables;
 }
 
+BankTables bank_tables(const GPT& model, const TensorMap& tensors) {
+  return named_tables(model, "the checkpoint", [&](const std::string& name) {
+    const auto entry = tensors.find(name);
+    TORCH_CHECK(entry != tensors.end(), "the checkpoint holds no tensor '", name, "'");
+    return entry->second;
+  });
+}
+
 BankTables map_bank_tables(const GPT& model, const std::filesystem::path& path) {
-  const GPTOptions& options = model->options();
   const MappedTensors file(path);
-  BankTables tables;
-  for (const int64_t layer : bank_layers(model)) {
-    const std::string name = bank_name(options, layer);
-    BankTable& table = tables[layer];
-    table.rows = file.tensor(name + ".table");
-    if (table.rows.scalar_type() == torch::kInt8) table.row_scale = file.tensor(name + ".row_scale");
-    const int64_t width = options.n_kv_head * options.head_dim();
-    TORCH_CHECK(table.rows.sizes() == torch::IntArrayRef({options.vocab_size, width}), path.string(), ": ",
-                name, ".table is ", table.rows.sizes(), "; expected [", options.vocab_size, ", ", width, "]");
-  }
-  return tables;
+  return named_tables(model, path.string(), [&](const std::string& name) { return file.tensor(name); });
 }
 
 std::shared_ptr<BankStore> make_device_bank_store(BankTables tables) {
@@ -127,14 +154,12 @@ HostBankStore::HostBankStore(BankTables tables, torch::Device device, torch::Dty
 
 torch::Tensor HostBankStore::row_numbers(const torch::Tensor& token_ids) {
   const torch::Tensor ids = token_ids.cpu().contiguous();
+  check_ids(ids, static_cast<int64_t>(row_of_.size()));
   const int64_t* id = ids.const_data_ptr<int64_t>();
   torch::Tensor numbers = torch::empty_like(ids);
   int64_t* number = numbers.mutable_data_ptr<int64_t>();
   std::vector<int64_t> unseen;
-  const auto vocab_size = static_cast<int64_t>(row_of_.size());
   for (int64_t i = 0; i < ids.numel(); ++i) {
-    TORCH_CHECK(id[i] >= 0 && id[i] < vocab_size, "token id ", id[i], " is outside the table of ", vocab_size,
-                " rows");
     int32_t& row = row_of_[id[i]];
     if (row < 0) {
       row = static_cast<int32_t>(rows_seen() + static_cast<int64_t>(unseen.size()));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bov/decode/bank_table.h"
+#include "bov/io/safetensors.h"
 #include "bov/model/gpt.h"
 
 /// Where the tables E_V lie while a model decodes. Attention reads a few rows at a time and never a whole table, so
@@ -31,7 +32,8 @@ class BOV_API BankStore {
 
   /// The row of table() that holds each token id's values, the same for all layers: ids [..] int64 -> [..] int64 on the
   /// device that computes. Called once at the start of a pass, so that rows which are far away are under way before the
-  /// first layer asks for them. Throws c10::Error naming an id out of range.
+  /// first layer asks for them. Throws c10::Error naming an id out of range; of ids on a GPU a store that does not read
+  /// them leaves that to the operators, and nothing waits for the GPU.
   virtual torch::Tensor row_numbers(const torch::Tensor& token_ids) = 0;
 
   /// Valid until the next row_numbers().
@@ -43,9 +45,12 @@ class BOV_API BankStore {
 /// The tables in `model`'s own modules.
 BOV_API BankTables bank_tables(const GPT& model);
 
-/// The tables of `model` in the safetensors file `path`, as memory-mapped tensors that must not be written: nothing is
-/// read before it is used. Int8 tables come with their `row_scale`. Throws std::runtime_error if the file cannot be
-/// mapped, and c10::Error naming a table that is missing or of another shape.
+/// The tables of `model` among the tensors of a checkpoint, int8 ones with their `row_scale`. Memory is shared. Throws
+/// c10::Error naming a table that is missing or of another shape.
+BOV_API BankTables bank_tables(const GPT& model, const TensorMap& tensors);
+
+/// The same in the safetensors file `path`, as memory-mapped tensors that must not be written: nothing is read before it
+/// is used. Throws std::runtime_error if the file cannot be mapped, too.
 BOV_API BankTables map_bank_tables(const GPT& model, const std::filesystem::path& path);
 
 /// Name in a checkpoint of the table that `layer` reads, without the last part: `.table` or, int8, `.row_scale`.

@@ -12,6 +12,15 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+int64_t size_of(torch::Dtype dtype) {
+  return static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+/// A key or a value of one position and layer.
+int64_t vector_bytes(const CacheLayout& layout) {
+  return layout.n_kv_head * layout.head_dim * size_of(layout.dtype);
+}
+
 }  // namespace
 
 CacheLayout cache_layout(const GPTOptions& options, LongWindow long_window) {
@@ -34,7 +43,7 @@ CacheLayout cache_layout(const GPTOptions& options, LongWindow long_window) {
 
 torch::Dtype id_dtype(int64_t vocab_size) {
   if (vocab_size <= int64_t{1} << 8) return torch::kUInt8;
-  if (vocab_size <= int64_t{1} << 15) return torch::kInt16;
+  if (vocab_size <= int64_t{1} << 16) return torch::kUInt16;
   return vocab_size <= int64_t{1} << 31 ? torch::kInt32 : torch::kInt64;
 }
 
@@ -87,13 +96,21 @@ void CacheBytes::add(CacheKey::Kind kind, int64_t bytes) {
   }
 }
 
+void check_countable(const CacheLayout& layout, int64_t length, int64_t batch) {
+  const double positions =
+      static_cast<double>(layout.layers.size()) * static_cast<double>(batch) * static_cast<double>(length);
+  // Keys and values, and an id for each; a factor of two covers what a cache has beyond its length.
+  const double bytes = 2 * positions * (2.0 * static_cast<double>(vector_bytes(layout)) + 16);
+  TORCH_CHECK(bytes < 0x1p62, "the caches of ", batch, " sequences of ", length, " tokens in ",
+              layout.layers.size(), " layers are too large to be counted; expected fewer than 2^62 bytes");
+}
+
 CacheBytes cache_bytes(const CacheLayout& layout, int64_t length, int64_t batch) {
-  const auto size_of = [](torch::Dtype dtype) { return static_cast<int64_t>(c10::elementSize(dtype)); };
-  const int64_t vector_bytes = layout.n_kv_head * layout.head_dim * size_of(layout.dtype);
+  check_countable(layout, length, batch);
   CacheBytes bytes;
   for (const CacheKey& key : cache_keys(layout)) {
     const bool vectors = key.kind == CacheKey::Kind::keys || key.kind == CacheKey::Kind::values;
-    const int64_t entry = vectors ? vector_bytes : size_of(id_dtype(layout.vocab_size));
+    const int64_t entry = vectors ? vector_bytes(layout) : size_of(id_dtype(layout.vocab_size));
     bytes.add(key.kind, batch * cache_capacity(length, key.limit) * entry);
   }
   return bytes;

@@ -63,7 +63,7 @@ inline constexpr CacheKey kHistoryCache{CacheKey::Kind::history, 0, kUnlimitedRe
 /// Every cache that decoding needs, each once.
 BOV_API std::set<CacheKey> cache_keys(const CacheLayout& layout);
 
-/// Smallest of uint8, int16, int32 and int64 that holds ids below `vocab_size`.
+/// Smallest of uint8, uint16, int32 and int64 that holds ids below `vocab_size`.
 BOV_API torch::Dtype id_dtype(int64_t vocab_size);
 
 /// Slots that a cache of at most `limit` positions has for `length` of them: it grows by an eighth, in multiples of 256,
@@ -81,8 +81,12 @@ struct BOV_API CacheBytes {
   bool operator==(const CacheBytes&) const = default;
 };
 
+/// Throws c10::Error, naming the numbers, unless the keys and values of all layers, every position of `batch` sequences of
+/// `length` tokens, can be counted: fewer than 2^62 bytes.
+BOV_API void check_countable(const CacheLayout& layout, int64_t length, int64_t batch);
+
 /// What a DecodeState of `batch` sequences allocates, the longest of them `length` tokens long. It equals
-/// DecodeState::bytes().
+/// DecodeState::bytes(). Throws as check_countable.
 BOV_API CacheBytes cache_bytes(const CacheLayout& layout, int64_t length, int64_t batch);
 
 }  // namespace bov

@@ -11,6 +11,11 @@ torch::Tensor index_tensor(const std::vector<int64_t>& indices, torch::Device de
   return torch::tensor(indices, torch::kInt64).to(device);
 }
 
+/// Indexed copies know no uint16, so its bits lie in an int16.
+torch::Dtype memory_dtype(torch::Dtype dtype) {
+  return dtype == torch::kUInt16 ? torch::kInt16 : dtype;
+}
+
 }  // namespace
 
 SlotPlan::SlotPlan(const std::vector<int64_t>& lengths,
@@ -69,9 +74,9 @@ PositionCache::PositionCache(int64_t batch,
                              int64_t limit,
                              std::vector<int64_t> row_shape,
                              const torch::TensorOptions& options)
-    : limit_(limit) {
+    : limit_(limit), dtype_(c10::typeMetaToScalarType(options.dtype())) {
   row_shape.insert(row_shape.begin(), {batch, 0});
-  slots_ = torch::empty(row_shape, options);
+  slots_ = torch::empty(row_shape, options.dtype(memory_dtype(dtype_)));
 }
 
 void PositionCache::grow(int64_t capacity) {
@@ -86,21 +91,21 @@ void PositionCache::grow(int64_t capacity) {
 
 torch::Tensor PositionCache::append(const torch::Tensor& rows, const SlotPlan& plan) {
   if (slots_.size(1) < plan.capacity_) grow(plan.capacity_);
+  const torch::Tensor added = rows.to(dtype_).view(slots_.scalar_type());
   torch::Tensor view;
   if (plan.overwrites_) {
-    view = torch::cat({slots_, rows.to(slots_.scalar_type())}, 1)
+    view = torch::cat({slots_, added}, 1)
                .flatten(0, 1)
                .index_select(0, plan.assembly_slots_)
                .unflatten(0, {slots_.size(0), plan.view_slots_});
   }
-  slots_.flatten(0, 1).index_copy_(0, plan.write_slots_,
-                                   rows.slice(1, plan.first_written_).flatten(0, 1).to(slots_.scalar_type()));
-  return plan.overwrites_ ? view : slots_.slice(1, 0, plan.view_slots_);
+  slots_.flatten(0, 1).index_copy_(0, plan.write_slots_, added.slice(1, plan.first_written_).flatten(0, 1));
+  return (plan.overwrites_ ? view : slots_.slice(1, 0, plan.view_slots_)).view(dtype_);
 }
 
 torch::Tensor PositionCache::at(const torch::Tensor& positions) const {
   const torch::Tensor sequences = torch::arange(slots_.size(0), positions.options()).unsqueeze(1);
-  return slots_.index({sequences, positions.remainder(limit_)});
+  return slots_.index({sequences, positions.remainder(limit_)}).view(dtype_);
 }
 
 PositionCache PositionCache::select(const torch::Tensor& sequences) const {

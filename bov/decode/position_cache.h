@@ -74,7 +74,8 @@ class BOV_API PositionCache {
   void grow(int64_t capacity);
 
   int64_t limit_;
-  torch::Tensor slots_;
+  torch::Dtype dtype_;   // of what is stored and given back
+  torch::Tensor slots_;  // of the same element size
 };
 
 }  // namespace bov

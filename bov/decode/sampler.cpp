@@ -21,8 +21,12 @@ Sampler::Sampler(SamplingOptions options, uint64_t seed)
 
 int64_t Sampler::next(const torch::Tensor& logits) {
   TORCH_CHECK(logits.dim() == 1 && logits.numel() > 0, "Sampler: logits must be [V], got ", logits.sizes());
+  const double largest = logits.max().item<double>();  // NaN if there is one
+  TORCH_CHECK(std::isfinite(largest), "Sampler: the largest of ", logits.numel(), " logits is ", largest,
+              "; expected a finite number");
   if (options_.temperature == 0) return logits.argmax().item<int64_t>();
-  torch::Tensor scores = logits.to(torch::kCPU, torch::kFloat64) / options_.temperature;
+  // Differences, so that no temperature makes them overflow at the likeliest token.
+  torch::Tensor scores = (logits.to(torch::kCPU, torch::kFloat64) - largest) / options_.temperature;
   constexpr double kNever = -std::numeric_limits<double>::infinity();
   if (options_.top_k > 0 && options_.top_k < scores.numel()) {
     const auto [best, ids] = scores.topk(options_.top_k);

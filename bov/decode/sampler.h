@@ -24,7 +24,8 @@ class BOV_API Sampler {
  public:
   Sampler(SamplingOptions options, uint64_t seed);
 
-  /// Logits [V] of any floating dtype and device -> token id.
+  /// Logits [V] of any floating dtype and device -> token id. A token of logit -infinity is never drawn. Throws c10::Error
+  /// if a logit is NaN or +infinity, or if all are -infinity.
   int64_t next(const torch::Tensor& logits);
 
  private:

@@ -1,6 +1,7 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <limits>
 
 #include "bov/decode/bank_table.h"
 #include "bov/decode/generator.h"
@@ -78,6 +79,21 @@ TEST_CASE("a sampler draws what its options say") {
   CHECK_THROWS_WITH(Sampler({.top_k = -1}, 0), Catch::Contains("top_k is -1"));
   CHECK_THROWS_WITH(Sampler({.top_p = 0}, 0), Catch::Contains("top_p is 0"));
   CHECK_THROWS_WITH(Sampler({}, 0).next(logits.view({2, 2})), Catch::Contains("[V]"));
+}
+
+TEST_CASE("a sampler refuses logits that are no numbers, and never draws what cannot be") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double temperature : {0.0, 1.0}) {
+    const auto next = [&](std::vector<double> logits) {
+      return Sampler({.temperature = temperature}, 1).next(torch::tensor(logits, torch::kFloat32));
+    };
+    CHECK_THROWS_WITH(next({1, NAN, 2}), Catch::Contains("nan; expected a finite number"));
+    CHECK_THROWS_WITH(next({1, kInfinity}), Catch::Contains("the largest of 2 logits is inf"));
+    CHECK_THROWS_WITH(next({-kInfinity, -kInfinity}), Catch::Contains("the largest of 2 logits is -inf"));
+    CHECK(next({-kInfinity, -3, -kInfinity}) == 1);
+  }
+  // Quotients of 1e30 and 1e-300 are no numbers, their differences are.
+  CHECK(Sampler({.temperature = 1e-300}, 1).next(torch::tensor({1e30, 2e30}, torch::kFloat64)) == 1);
 }
 
 TEST_CASE("greedy generation is the argmax of full forward passes, for prompts of different lengths") {
@@ -190,6 +206,27 @@ TEST_CASE("every store and both algorithms give the same tokens") {
       Decoder from_host(mapped, {.algorithm = algorithm}, host);
       CHECK(generate(from_host, {prompt}, options).sequences == expected.sequences);
       CHECK(from_host.banks().bytes().host == (shared ? 1 : 2) * 50 * 16 * 4);
+    }
+  }
+}
+
+TEST_CASE("every store names an id out of range, and goes on as if it had not been") {
+  TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "model.safetensors";
+  GPT model = bank_model(torch::kFloat32);
+  GPT mapped = mapped_model(model, file);
+  for (const auto& store : std::vector<std::shared_ptr<BankStore>>{
+           make_device_bank_store(bank_tables(model)), make_mapped_bank_store(map_bank_tables(mapped, file)),
+           std::make_shared<HostBankStore>(bank_tables(model), torch::kCPU, torch::kFloat32)}) {
+    for (const int64_t id : {-1, 50}) {
+      CHECK_THROWS_WITH(
+          store->row_numbers(torch::tensor({{7, static_cast<int>(id), 9}}, torch::kInt64)),
+          Catch::Contains("token id " + std::to_string(id) + " is outside the table of 50 rows"));
+    }
+    const torch::Tensor rows = store->row_numbers(torch::tensor({{9, 7}}, torch::kInt64));
+    for (const auto& [layer, table] : bank_tables(model)) {
+      CHECK(bitwise_equal(store->table(layer).rows.index_select(0, rows[0]),
+                          table.rows.index_select(0, torch::tensor({9, 7}, torch::kInt64))));
     }
   }
 }
