@@ -47,27 +47,28 @@ torch::Tensor DecodeState::last_token_ids() const {
 }
 
 template <typename Make>
-DecodeState DecodeState::with_caches(const Make& make) const {
-  DecodeState state = *this;
+DecodeState DecodeState::with_sequences(std::vector<int64_t> lengths,
+                                        std::vector<int64_t> longest,
+                                        const Make& make) const {
+  DecodeState state(layout_, static_cast<int64_t>(lengths.size()), device_);
+  state.lengths_ = std::move(lengths);
+  state.longest_ = std::move(longest);
   for (auto& [key, cache] : state.caches_) cache = make(key);
   return state;
 }
 
 DecodeState DecodeState::select(const std::vector<int64_t>& sequences) const {
   TORCH_CHECK(!sequences.empty(), "DecodeState::select: no sequence is named; expected 1 or more");
+  std::vector<int64_t> lengths, longest;
   for (const int64_t sequence : sequences) {
     TORCH_CHECK(sequence >= 0 && sequence < batch(), "DecodeState::select: sequence ", sequence,
                 " is named; expected one in [0, ", batch(), ")");
+    lengths.push_back(lengths_[sequence]);
+    longest.push_back(longest_[sequence]);
   }
   const torch::Tensor index = torch::tensor(sequences, torch::kInt64).to(device_);
-  DecodeState state = with_caches([&](const CacheKey& key) { return caches_.at(key).select(index); });
-  state.lengths_.clear();
-  state.longest_.clear();
-  for (const int64_t sequence : sequences) {
-    state.lengths_.push_back(lengths_[sequence]);
-    state.longest_.push_back(longest_[sequence]);
-  }
-  return state;
+  return with_sequences(std::move(lengths), std::move(longest),
+                        [&](const CacheKey& key) { return caches_.at(key).select(index); });
 }
 
 DecodeState DecodeState::clone() const {
@@ -79,22 +80,45 @@ DecodeState DecodeState::clone() const {
 DecodeState DecodeState::join(const std::vector<DecodeState>& states) {
   TORCH_CHECK(!states.empty(), "DecodeState::join: no state is given; expected 1 or more");
   const DecodeState& first = states.front();
+  std::vector<int64_t> lengths, longest;
   for (const DecodeState& state : states) {
     TORCH_CHECK(state.layout_ == first.layout_ && state.device_ == first.device_,
                 "DecodeState::join: the states are of different models, windows or devices");
+    lengths.insert(lengths.end(), state.lengths_.begin(), state.lengths_.end());
+    longest.insert(longest.end(), state.longest_.begin(), state.longest_.end());
   }
-  DecodeState joined = first.with_caches([&](const CacheKey& key) {
+  return first.with_sequences(std::move(lengths), std::move(longest), [&](const CacheKey& key) {
     std::vector<const PositionCache*> parts;
     for (const DecodeState& state : states) parts.push_back(&state.caches_.at(key));
     return PositionCache::join(parts);
   });
-  joined.lengths_.clear();
-  joined.longest_.clear();
-  for (const DecodeState& state : states) {
-    joined.lengths_.insert(joined.lengths_.end(), state.lengths_.begin(), state.lengths_.end());
-    joined.longest_.insert(joined.longest_.end(), state.longest_.begin(), state.longest_.end());
+}
+
+void DecodeState::append(const torch::Tensor& token_ids,
+                         const std::function<torch::Tensor(const CacheKey&)>& rows) {
+  TORCH_CHECK(token_ids.dim() == 2 && token_ids.size(0) == batch() && token_ids.size(1) >= 1,
+              "DecodeState::append: token_ids must be [", batch(), ", 1 or more], got ", token_ids.sizes());
+  const int64_t tokens = token_ids.size(1);
+  std::map<CacheKey, torch::Tensor> added;
+  for (const auto& [key, cache] : caches_) {
+    const bool vectors = key.kind == CacheKey::Kind::keys || key.kind == CacheKey::Kind::values;
+    std::vector<int64_t> shape{batch(), tokens};
+    if (vectors) shape.insert(shape.end(), {layout_.n_kv_head, layout_.head_dim});
+    const torch::Tensor& given = added[key] = key == kHistoryCache ? token_ids : rows(key);
+    TORCH_CHECK(given.sizes() == shape, "DecodeState::append: rows of layer ", key.layer, " are ",
+                given.sizes(), "; expected ", torch::IntArrayRef(shape));
   }
-  return joined;
+  for (auto& [key, cache] : caches_) {
+    cache.append(added.at(key), SlotPlan(lengths_, tokens, key.limit, cache.capacity(), device_));
+  }
+  lengthen(tokens);
+}
+
+void DecodeState::lengthen(int64_t tokens) {
+  for (size_t i = 0; i < lengths_.size(); ++i) {
+    lengths_[i] += tokens;
+    longest_[i] = std::max(longest_[i], lengths_[i]);
+  }
 }
 
 void DecodeState::truncate(int64_t sequence, int64_t length) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -10,11 +11,17 @@ namespace bov {
 
 /// What decoding remembers of a batch of sequences, each of its own length: keys of every layer, values only of layers
 /// that need them kept, token ids of the rest. A layer with a window keeps the positions that the window reaches and no
-/// more. Plain data: a Decoder reads it and makes it longer; a copy shares memory, clone() does not.
+/// more. A Decoder reads it and makes it longer. It can be moved; clone() and select() copy it with its memory.
 class BOV_API DecodeState {
  public:
   /// `batch` sequences without a token. Nothing but a few bytes is allocated.
   DecodeState(CacheLayout layout, int64_t batch, torch::Device device);
+  DecodeState(DecodeState&&) = default;
+  DecodeState& operator=(DecodeState&&) = default;
+  // A copy would share the memory that both go on to write.
+  DecodeState(const DecodeState&) = delete;
+  DecodeState& operator=(const DecodeState&) = delete;
+  ~DecodeState() = default;
 
   int64_t batch() const { return static_cast<int64_t>(lengths_.size()); }
   /// Tokens of each sequence.
@@ -31,6 +38,11 @@ class BOV_API DecodeState {
   /// All sequences of `states` in one batch. Throws c10::Error unless their layouts are equal.
   static DecodeState join(const std::vector<DecodeState>& states);
 
+  /// Makes every sequence longer by tokens that were read elsewhere, as from a store of prompts: token_ids [B, T] int64, T >=
+  /// 1, and for each other cache what `rows` gives for its key. Keys are rotated, [B, T, Hkv, D] as values are; row numbers
+  /// are [B, T], those that the decoder's BankStore gives. Throws c10::Error for another shape: the state is then as it was.
+  void append(const torch::Tensor& token_ids, const std::function<torch::Tensor(const CacheKey&)>& rows);
+
   /// Forgets all but the first `length` tokens of a sequence. A window that has begun to overwrite cannot give positions
   /// back: once a sequence is longer than the smallest window's limit, only its newest token can be taken back, which
   /// throws c10::Error naming the lengths otherwise. Fork before going on, where more must be undone.
@@ -41,8 +53,12 @@ class BOV_API DecodeState {
 
  private:
   friend class Decoder;
+  /// A state of the same layout of sequences of other lengths, whose caches `make` gives by their keys.
   template <typename Make>
-  DecodeState with_caches(const Make& make) const;
+  DecodeState with_sequences(std::vector<int64_t> lengths,
+                             std::vector<int64_t> longest,
+                             const Make& make) const;
+  void lengthen(int64_t tokens);
   /// Last token of each sequence [B, 1] int64, 0 for an empty one.
   torch::Tensor last_token_ids() const;
 

@@ -153,10 +153,7 @@ void Decoder::check(const torch::Tensor& token_ids, const DecodeState& state) co
 torch::Tensor Decoder::hidden_states(const torch::Tensor& token_ids, DecodeState& state) {
   check(token_ids, state);
   const torch::Tensor hidden = Pass(*this, token_ids, state).run();
-  for (size_t i = 0; i < state.lengths_.size(); ++i) {
-    state.lengths_[i] += token_ids.size(1);
-    state.longest_[i] = std::max(state.longest_[i], state.lengths_[i]);
-  }
+  state.lengthen(token_ids.size(1));
   return hidden;
 }
 

@@ -73,7 +73,8 @@ void Continuation::prefill(const std::vector<TokenSequence>& prompts) {
   for (const TokenSequence& prompt : prompts) {
     DecodeState state = decoder_.start();
     logits.push_back(read_prompt(prompt, state).expand({options_.samples, -1}));
-    states.push_back(options_.samples == 1 ? state : state.select(std::vector<int64_t>(options_.samples, 0)));
+    states.push_back(options_.samples == 1 ? std::move(state)
+                                           : state.select(std::vector<int64_t>(options_.samples, 0)));
     const auto length = static_cast<int64_t>(prompt.size());
     result_.prompt_tokens += length;
     for (int64_t sample = 0; sample < options_.samples; ++sample) {
@@ -83,7 +84,7 @@ void Continuation::prefill(const std::vector<TokenSequence>& prompts) {
                        .tokens_left = std::min(options_.max_new_tokens, options_.max_length - length)});
     }
   }
-  state_ = states.size() == 1 ? states.front() : DecodeState::join(states);
+  state_ = states.size() == 1 ? std::move(states.front()) : DecodeState::join(states);
   result_.sequences.resize(open_.size());
   result_.cache = state_->bytes();
   choose(torch::cat(logits));

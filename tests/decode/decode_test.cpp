@@ -1,5 +1,9 @@
 #include <torch/types.h>
 
+#include <map>
+#include <string>
+#include <type_traits>
+
 #include "bov/decode/cached_attention.h"
 #include "bov/decode/decoder.h"
 #include "bov/model/gpt.h"
@@ -36,7 +40,8 @@ torch::Tensor full_logits(GPT& model, const torch::Tensor& ids) {
   return model->forward(ids);
 }
 
-/// Every point of the axes that is possible: all presets and all rows of the paper are among them.
+/// The points of the axes that are possible, two rules of target layers with one coefficient alone: all presets and all
+/// rows of experiments/configs/rows are among them.
 std::vector<ValueSpec> all_specs() {
   std::vector<ValueSpec> specs;
   for (const auto combine : {ValueCombine::replace, ValueCombine::add}) {
@@ -44,7 +49,10 @@ std::vector<ValueSpec> all_specs() {
          {ValueCoefficient::fixed(0.5), ValueCoefficient::fixed(1), ValueCoefficient::learned(),
           ValueCoefficient::learned_per_head(), ValueCoefficient::gated()}) {
       for (const std::string& source : value_source_names()) {
-        for (const auto rule : {TargetRule::last_third, TargetRule::every_other, TargetRule::every}) {
+        for (const auto rule : {TargetRule::last_third, TargetRule::every_other, TargetRule::every,
+                                TargetRule::second_half, TargetRule::last_two_thirds}) {
+          const bool only_learned = rule == TargetRule::second_half || rule == TargetRule::last_two_thirds;
+          if (only_learned && coefficient != ValueCoefficient::learned()) continue;
           for (const bool shared : {false, true}) {
             const bool has_table = value_source_info(source).has_table;
             if ((shared && !has_table) || (combine == ValueCombine::add && source == "stream")) continue;
@@ -64,8 +72,8 @@ std::string describe(const ValueSpec& spec, bool smear) {
 
 TEST_CASE("cached logits equal the full forward pass for every value variant, in float64") {
   const std::vector<ValueSpec> specs = all_specs();
-  // 5 coefficients, 3 rules, and 5 sources to replace V (a shared bank is one) or 4 to add to it.
-  CHECK(specs.size() == 5 * 3 * (5 + 4));
+  // 5 coefficients and 3 rules, or one and 2, and 5 sources to replace V (a shared bank is one) or 4 to add to it.
+  CHECK(specs.size() == (5 * 3 + 2) * (5 + 4));
   // The windows reach 128 and 130 positions back, so both have wrapped before the last chunks.
   const torch::Tensor ids = random_ids(1, 290);
   for (const ValueSpec& spec : specs) {
@@ -84,15 +92,15 @@ TEST_CASE("cached logits equal the full forward pass for every value variant, in
   }
 }
 
-TEST_CASE("cached logits equal the full forward pass for every preset, in float32") {
+TEST_CASE("cached logits equal the full forward pass for every value variant, in float32") {
   const torch::Tensor ids = random_ids(1, 300);
-  for (const ValuePreset& preset : value_presets()) {
+  for (const ValueSpec& spec : all_specs()) {
     GPTOptions options = tiny_options(torch::kFloat32);
-    options.value = preset.spec;
+    options.value = spec;
     GPT model = random_model(options);
     Decoder decoder(model);
     DecodeState state = decoder.start();
-    INFO(preset.name);
+    INFO(describe(spec, options.smear));
     // As above, with a unit roundoff of 6e-8.
     CHECK(relative_error(decode(decoder, ids, {150, 1, 148, 1}, state), full_logits(model, ids)) < 2e-5);
   }
@@ -185,6 +193,81 @@ TEST_CASE("sequences of different lengths decode in one batch, and forks and cut
   }
 }
 
+TEST_CASE("states move, and only clones are alike") {
+  STATIC_REQUIRE(!std::is_copy_constructible_v<DecodeState>);
+  STATIC_REQUIRE(!std::is_copy_assignable_v<DecodeState>);
+  GPT model = random_model(tiny_options(torch::kFloat64));
+  Decoder decoder(model);
+  DecodeState state = decoder.start();
+  const torch::Tensor ids = random_ids(1, 40), other = random_ids(1, 40);
+  decoder.forward(ids.slice(1, 0, 30), state);
+  DecodeState clone = state.clone();
+  decoder.forward(other.slice(1, 30), clone);
+  DecodeState moved = std::move(state);
+  CHECK(relative_error(decoder.forward(ids.slice(1, 30), moved), full_logits(model, ids).slice(1, 30)) <
+        1e-11);
+  CHECK(torch::equal(moved.token_ids(0), ids[0]));
+  CHECK(torch::equal(clone.token_ids(0), torch::cat({ids.slice(1, 0, 30), other.slice(1, 30)}, 1)[0]));
+}
+
+TEST_CASE("a state takes in tokens that were read elsewhere") {
+  for (const char* preset : {"bov", "standard"}) {
+    GPTOptions options = tiny_options(torch::kFloat64);
+    options.n_layer = 1;
+    options.value = value_preset(preset);
+    GPT model = random_model(options);
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor ids = random_ids(2, 150), past = ids.slice(1, 0, 140);
+    // One layer's keys and values do not depend on attention.
+    std::map<CacheKey::Kind, torch::Tensor> rows{{CacheKey::Kind::row_numbers, past}};
+    const torch::Tensor x = model->smear->forward(model->embed(past));
+    const RotaryTables rotary =
+        rotary_tables(torch::arange(140), options.head_dim(), options.rotary_base, options.compute_dtype);
+    ValueInputs inputs;
+    inputs.token_ids = past;
+    model->run_blocks(x, inputs, [&](int64_t, CausalSelfAttentionImpl& attention, ValueInputs& layer) {
+      rows[CacheKey::Kind::keys] = attention.keys(layer.hidden, rotary);
+      if (std::string(preset) == "standard") rows[CacheKey::Kind::values] = attention.values(layer);
+      return torch::zeros_like(layer.hidden);
+    });
+    Decoder decoder(model);
+    DecodeState state = decoder.start(2);
+    for (const auto& [start, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 90}, {90, 91}, {91, 140}}) {
+      state.append(past.slice(1, start, end),
+                   [&](const CacheKey& key) { return rows.at(key.kind).slice(1, start, end); });
+    }
+    INFO(preset);
+    CHECK(state.lengths() == std::vector<int64_t>{140, 140});
+    CHECK(state.bytes() == cache_bytes(decoder.layout(), 140, 2));
+    CHECK(relative_error(decoder.forward(ids.slice(1, 140), state), full_logits(model, ids).slice(1, 140)) <
+          1e-11);
+    CHECK_THROWS_WITH(state.append(past, [&](const CacheKey&) { return past.slice(1, 1); }),
+                      Catch::Contains("; expected [2, 140"));
+    CHECK_THROWS_WITH(state.append(past[0], [&](const CacheKey&) { return past; }),
+                      Catch::Contains("token_ids must be [2, 1 or more]"));
+    CHECK(state.lengths() == std::vector<int64_t>{150, 150});
+  }
+}
+
+TEST_CASE("ids up to 65535 take two bytes") {
+  GPTOptions options = tiny_options(torch::kFloat64);
+  options.n_layer = 3;
+  options.vocab_size = 1 << 16;
+  options.value = value_preset("bov");
+  GPT model = random_model(options);
+  const torch::Tensor ids = torch::randint(1 << 15, 1 << 16, {2, 150}, torch::kInt64);
+  for (const auto algorithm : {ops::BankAlgorithm::indirect, ops::BankAlgorithm::aggregated}) {
+    Decoder decoder(model, {.algorithm = algorithm});
+    DecodeState state = decoder.start(2);
+    // The window of 129 positions wraps in the third pass, and a pass of several tokens then sees a copy.
+    CHECK(relative_error(decode(decoder, ids, {100, 1, 40, 1, 8}, state), full_logits(model, ids)) < 1e-11);
+    CHECK(torch::equal(state.token_ids(1), ids[1]));
+    CHECK(torch::equal(state.select({1}).token_ids(0), ids[1]));
+    // History, and the row numbers of the bank's long window of 131 positions.
+    CHECK(state.bytes().token_ids == 2 * 2 * (256 + 131));
+  }
+}
+
 TEST_CASE("a state says what it cannot do") {
   GPT model = random_model(tiny_options(torch::kFloat32));
   Decoder decoder(model);
@@ -206,7 +289,10 @@ TEST_CASE("a state says what it cannot do") {
   Decoder unlimited(model, {.long_window = LongWindow::unlimited});
   CHECK_THROWS_WITH(unlimited.forward(random_ids(1, 1), state),
                     Catch::Contains("another model or long_window"));
-  CHECK_THROWS_WITH(DecodeState::join({state, unlimited.start()}), Catch::Contains("different models"));
+  std::vector<DecodeState> mixed;
+  mixed.push_back(state.clone());
+  mixed.push_back(unlimited.start());
+  CHECK_THROWS_WITH(DecodeState::join(mixed), Catch::Contains("different models"));
   CHECK_THROWS_WITH(DecodeState::join({}), Catch::Contains("no state"));
   CHECK_THROWS_WITH(decoder.start(-1), Catch::Contains("batch is -1"));
 }
@@ -264,9 +350,9 @@ TEST_CASE("the bytes of a state are known beforehand, and grow by blocks") {
   // At most an eighth, rounded up to 256, more than needed.
   CHECK(cache_capacity(100'000, kUnlimitedReach) <= 100'000 + 100'000 / 8 + 256);
   CHECK(id_dtype(256) == torch::kUInt8);
-  CHECK(id_dtype(257) == torch::kInt16);
-  CHECK(id_dtype(32768) == torch::kInt16);
-  CHECK(id_dtype(32769) == torch::kInt32);
+  CHECK(id_dtype(257) == torch::kUInt16);
+  CHECK(id_dtype(65536) == torch::kUInt16);
+  CHECK(id_dtype(65537) == torch::kInt32);
   CHECK(id_dtype((int64_t{1} << 31) + 1) == torch::kInt64);
   for (const ValuePreset& preset : value_presets()) {
     for (const auto long_window : {LongWindow::trained, LongWindow::unlimited}) {
