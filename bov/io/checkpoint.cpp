@@ -124,8 +124,8 @@ void put_in_place(const fs::path& temporary, const fs::path& target) {
   }
 }
 
-CheckpointFile write_tensors(const fs::path& path, const TensorMap& tensors) {
-  save_safetensors(path, tensors);
+CheckpointFile write_tensors(const fs::path& path, const TensorMap& tensors, const TensorRowsMap& rows) {
+  save_safetensors(path, tensors, {}, rows);
   return measure_checkpoint_file(path);
 }
 
@@ -133,9 +133,12 @@ void write_folder(const fs::path& folder, const CheckpointContents& contents) {
   remove_folder(folder);  // left by a crashed process that had our id
   fs::create_directories(folder);
   CheckpointManifest manifest{contents.step, {}, contents.metadata};
-  manifest.files[kModelFile] = write_tensors(folder / kModelFile, contents.model);
+  manifest.files[kModelFile] = write_tensors(folder / kModelFile, contents.model, contents.model_rows);
   for (const auto& [name, tensors] : kOtherFiles) {
-    if (!(contents.*tensors).empty()) manifest.files[name] = write_tensors(folder / name, contents.*tensors);
+    const bool is_optimizer = tensors == &CheckpointContents::optimizer;
+    const TensorRowsMap rows = is_optimizer ? contents.optimizer_rows : TensorRowsMap();
+    if ((contents.*tensors).empty() && rows.empty()) continue;
+    manifest.files[name] = write_tensors(folder / name, contents.*tensors, rows);
   }
   write_manifest(folder, manifest);
 }

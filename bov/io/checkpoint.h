@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bov/io/safetensors.h"
+#include "bov/io/tensor_rows.h"
 
 /// Checkpoints of a run: folders `step-N` that hold model.safetensors, optimizer.safetensors, state.safetensors and
 /// manifest.json (step, format version, the caller's metadata, size and CRC-32 of each file). A folder is written under
@@ -19,6 +20,9 @@ struct BOV_API CheckpointContents {
   TensorMap optimizer;  ///< optimizer state; its file is left out if empty
   TensorMap state;  ///< whatever else is a tensor, as random generator states; its file is left out if empty
   std::string metadata = "{}";  ///< JSON text of the caller: config, data position, ...
+  /// More of `model` and `optimizer`, made while they are written; empty after load_checkpoint.
+  TensorRowsMap model_rows = {};
+  TensorRowsMap optimizer_rows = {};
 };
 
 /// Writes `checkpoints`/step-N, creating `checkpoints` if needed, and returns its path. An existing step-N is replaced.

@@ -14,6 +14,7 @@
 
 #include "bov/io/atomic_file.h"
 #include "bov/io/safetensors_header.h"
+#include "bov/io/tensor_rows.h"
 
 namespace bov {
 namespace {
@@ -33,32 +34,69 @@ int open_to_read(const std::filesystem::path& path) {
   return descriptor;
 }
 
-void check_storable(const std::string& name, const at::Tensor& tensor) {
+/// Rows are made and written in pieces of about this size.
+constexpr int64_t kPieceBytes = int64_t{16} << 20;
+
+void check_storable(const std::string& name, at::Layout layout, at::ScalarType dtype) {
   TORCH_CHECK(name != "__metadata__", "a safetensors file cannot hold a tensor called '__metadata__'");
-  TORCH_CHECK(tensor.defined(), "tensor '", name, "' is undefined; a safetensors file cannot hold it");
-  TORCH_CHECK(tensor.layout() == at::kStrided && is_safetensors_dtype(tensor.scalar_type()), "tensor '", name,
-              "' is ", tensor.layout(), " ", tensor.scalar_type(),
-              "; a safetensors file holds strided float, integer or bool tensors");
+  TORCH_CHECK(layout == at::kStrided && is_safetensors_dtype(dtype), "tensor '", name, "' is ", layout, " ",
+              dtype, "; a safetensors file holds strided float, integer or bool tensors");
+}
+
+uint64_t count_bytes(const SafetensorsInfo& info) {
+  return static_cast<uint64_t>(c10::multiply_integers(info.shape)) * c10::elementSize(info.dtype);
 }
 
 // Aligned layout: the header is a multiple of 8 bytes, and a tensor follows only those of larger or equal
 // elements.
-std::vector<std::pair<std::string, SafetensorsInfo>> lay_out(const TensorMap& tensors) {
-  std::vector<std::pair<std::string, SafetensorsInfo>> layout;
+std::vector<std::pair<std::string, SafetensorsInfo>> lay_out(const TensorMap& tensors,
+                                                             const TensorRowsMap& rows) {
+  std::map<std::string, SafetensorsInfo> infos;
   for (const auto& [name, tensor] : tensors) {
-    check_storable(name, tensor);
-    layout.push_back({name, {tensor.scalar_type(), tensor.sizes().vec(), 0, 0}});
+    TORCH_CHECK(tensor.defined(), "tensor '", name, "' is undefined; a safetensors file cannot hold it");
+    check_storable(name, tensor.layout(), tensor.scalar_type());
+    infos[name] = {tensor.scalar_type(), tensor.sizes().vec(), 0, 0};
   }
+  for (const auto& [name, made] : rows) {
+    check_storable(name, at::kStrided, made.dtype);
+    TORCH_CHECK(!made.shape.empty() && made.rows, "tensor '", name, "' has no rows to be written in");
+    TORCH_CHECK(infos.emplace(name, SafetensorsInfo{made.dtype, made.shape, 0, 0}).second, "tensor '", name,
+                "' is given twice");
+  }
+  std::vector<std::pair<std::string, SafetensorsInfo>> layout(infos.begin(), infos.end());
   std::stable_sort(layout.begin(), layout.end(), [](const auto& left, const auto& right) {
     return c10::elementSize(left.second.dtype) > c10::elementSize(right.second.dtype);
   });
   uint64_t offset = 0;
   for (auto& [name, info] : layout) {
     info.begin = offset;
-    offset += tensors.at(name).numel() * c10::elementSize(info.dtype);
+    offset += count_bytes(info);
     info.end = offset;
   }
   return layout;
+}
+
+void write_tensor(AtomicFile& file, const at::Tensor& tensor) {
+  const at::Tensor bytes = tensor.detach().cpu().contiguous().resolve_neg();
+  file.write(bytes.data_ptr(), bytes.nbytes());
+}
+
+void write_rows(AtomicFile& file, const std::string& name, const TensorRows& tensor) {
+  const int64_t rows = tensor.shape.front();
+  std::vector<int64_t> shape = tensor.shape;
+  shape.front() = 1;
+  const auto row_bytes = static_cast<int64_t>(count_bytes({tensor.dtype, shape, 0, 0}));
+  const int64_t step = std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(1, row_bytes));
+  for (int64_t begin = 0; begin < rows; begin += step) {
+    const int64_t end = std::min(rows, begin + step);
+    shape.front() = end - begin;
+    const at::Tensor piece = tensor.rows(begin, end);
+    TORCH_CHECK(piece.defined() && piece.scalar_type() == tensor.dtype && piece.sizes() == shape, "rows ",
+                begin, " to ", end, " of tensor '", name, "' are ", piece.toString(), " ",
+                piece.defined() ? piece.sizes() : at::IntArrayRef(), "; expected ", tensor.dtype, " ",
+                at::IntArrayRef(shape));
+    write_tensor(file, piece);
+  }
 }
 
 }  // namespace
@@ -149,15 +187,25 @@ TensorMap load_safetensors(const std::filesystem::path& path) {
 void save_safetensors(const std::filesystem::path& path,
                       const TensorMap& tensors,
                       const StringMap& metadata) {
-  const auto layout = lay_out(tensors);
+  save_safetensors(path, tensors, metadata, {});
+}
+
+void save_safetensors(const std::filesystem::path& path,
+                      const TensorMap& tensors,
+                      const StringMap& metadata,
+                      const TensorRowsMap& rows) {
+  const auto layout = lay_out(tensors, rows);
   const std::string header = make_safetensors_header(layout, metadata);
   const uint64_t header_bytes = header.size();
   AtomicFile file(path);
   file.write(&header_bytes, kPrefixBytes);
   file.write(header);
   for (const auto& [name, info] : layout) {
-    const at::Tensor bytes = tensors.at(name).detach().cpu().contiguous().resolve_neg();
-    file.write(bytes.data_ptr(), info.end - info.begin);
+    if (const auto made = rows.find(name); made != rows.end()) {
+      write_rows(file, name, made->second);
+    } else {
+      write_tensor(file, tensors.at(name));
+    }
   }
   file.commit();
 }

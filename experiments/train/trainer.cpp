@@ -144,8 +144,9 @@ TrainerState Trainer::state() {
 
 void Trainer::restore(const TrainerState& state) {
   load_parameters(*model_, state.model);
-  optimizer_.load_state(state.optimizer);
-  loader_.restore(state.loader);
+  // A converted checkpoint may lack either, which then begins anew.
+  if (!state.optimizer.empty()) optimizer_.load_state(state.optimizer);
+  if (!state.loader.is_null()) loader_.restore(state.loader);
   steps_done_ = state.step;
 }
 

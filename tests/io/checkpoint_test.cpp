@@ -73,6 +73,20 @@ void flip_last_byte(const fs::path& path) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+TEST_CASE("a checkpoint's tensors may be made while they are written") {
+  const TemporaryFolder folder;
+  const auto ones = [](int64_t begin, int64_t end) { return at::ones({end - begin, 4}); };
+  CheckpointContents contents = contents_of_step(3);
+  CheckpointContents expected = contents;
+  contents.model_rows["table"] = {at::kFloat, {6, 4}, ones};
+  contents.optimizer_rows["table.exp_avg"] = {at::kFloat, {6, 4}, ones};
+  expected.model["table"] = expected.optimizer["table.exp_avg"] = at::ones({6, 4});
+  check_equal(load_checkpoint(save_checkpoint(folder.path(), contents)), expected);
+  contents.optimizer.clear();
+  expected.optimizer = {{"table.exp_avg", at::ones({6, 4})}};
+  check_equal(load_checkpoint(save_checkpoint(folder.path(), contents)), expected);
+}
+
 TEST_CASE("a checkpoint comes back bit by bit, with its metadata") {
   const TemporaryFolder folder;
   const fs::path checkpoints = folder / "run/checkpoints";

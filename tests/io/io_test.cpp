@@ -6,11 +6,14 @@
 
 #include "bov/io/atomic_file.h"
 #include "bov/io/safetensors.h"
+#include "bov/io/tensor_rows.h"
 #include "support/catch.h"
 #include "support/file_size_limit.h"
 #include "support/skip.h"
 #include "support/temporary_folder.h"
 #include "support/tensor_compare.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);  // safetensors_fuzz.cpp
 
 namespace bov {
 namespace {
@@ -183,6 +186,50 @@ TEST_CASE("safetensors: strided, conjugate-free views and special numbers are st
   CHECK(load_safetensors(folder / "none").empty());
 }
 
+TEST_CASE("safetensors: a tensor given in rows is made in pieces and stored as if it had been whole") {
+  const TemporaryFolder folder;
+  // 40 rows of a mebibyte.
+  constexpr int64_t kRows = 40, kWidth = 1 << 18;
+  const auto make = [](int64_t begin, int64_t end) {
+    return at::arange(begin, end, at::kFloat).unsqueeze(1).expand({end - begin, kWidth});
+  };
+  int64_t next = 0;
+  const TensorRows large{
+      .dtype = at::kFloat, .shape = {kRows, kWidth}, .rows = [&](int64_t begin, int64_t end) {
+        CHECK(begin == next);
+        CHECK((end - begin) * kWidth * 4 <= 16 << 20);
+        next = end;
+        return make(begin, end);
+      }};
+  const TensorRows empty{.dtype = at::kInt, .shape = {0, 3}, .rows = [](int64_t, int64_t) {
+                           FAIL("asked for rows that there are none of");
+                           return at::Tensor();
+                         }};
+  const at::Tensor whole = at::arange(5, at::kDouble);
+  save_safetensors(folder / "rows", {{"w", whole}}, {}, {{"large", large}, {"empty", empty}});
+  CHECK(next == kRows);
+  save_safetensors(folder / "whole",
+                   {{"w", whole}, {"large", make(0, kRows)}, {"empty", at::empty({0, 3}, at::kInt)}});
+  CHECK(read_text(folder / "rows") == read_text(folder / "whole"));
+}
+
+TEST_CASE("safetensors: rows that are not what was announced are refused, and nothing is written") {
+  const TemporaryFolder folder;
+  const auto save = [&](TensorRows rows, const TensorMap& tensors = {}) {
+    save_safetensors(folder / "a", tensors, {}, {{"t", std::move(rows)}});
+  };
+  const auto ones = [](int64_t begin, int64_t end) { return at::ones({end - begin, 2}); };
+  CHECK_THROWS_WITH(save({at::kFloat, {3, 3}, ones}),
+                    Contains("rows 0 to 3 of tensor 't' are CPUFloatType [3, 2]; expected Float [3, 3]"));
+  CHECK_THROWS_WITH(save({at::kDouble, {3, 2}, ones}), Contains("expected Double [3, 2]"));
+  CHECK_THROWS_WITH(save({at::kFloat, {3, 2}, [](int64_t, int64_t) { return at::Tensor(); }}),
+                    Contains("'t'"));
+  CHECK_THROWS_WITH(save({at::kFloat, {}, ones}), Contains("'t' has no rows"));
+  CHECK_THROWS_WITH(save({at::kComplexFloat, {3, 2}, ones}), Contains("ComplexFloat"));
+  CHECK_THROWS_WITH(save({at::kFloat, {3, 2}, ones}, {{"t", at::ones({1})}}), Contains("'t' is given twice"));
+  CHECK(count_entries(folder.path()) == 0);
+}
+
 TEST_CASE("safetensors: a tensor that the format cannot hold is refused by name") {
   const TemporaryFolder folder;
   const auto save = [&](const at::Tensor& tensor, const std::string& name) {
@@ -303,6 +350,23 @@ TEST_CASE("safetensors: a header size without sense is refused before it is read
   CHECK_THROWS_WITH(SafetensorsReader(folder / "none"),
                     Contains("cannot be opened: No such file or directory"));
   CHECK_THROWS_WITH(SafetensorsReader(folder.path()), Contains(folder.path().string()));
+}
+
+TEST_CASE("safetensors: every file of the fuzzer's corpus is read or refused by name") {
+  size_t read = 0, refused = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(BOV_SOURCE_DIR) / "tests/io/safetensors_corpus")) {
+    INFO(entry.path());
+    const std::string bytes = read_text(entry.path());
+    CHECK(LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()) == 0);
+    try {
+      SafetensorsReader reader(entry.path());
+      ++read;
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  }
+  CHECK(read >= 5);
+  CHECK(refused >= 13);
 }
 
 TEST_CASE("safetensors: Python's library reads our files and we read its") {

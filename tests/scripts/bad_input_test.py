@@ -78,6 +78,7 @@ class BadInput(unittest.TestCase):
             (generate, "--temperature", ["-1"], "0.000000 to 1000.000000"),
             (generate, "--seed", ["-1"], "0 to 9223372036854775807"),
             (["memory", config], "--batch", ["0", "9223372036854775807"], "1 to 1000000"),
+            (["convert", "fold", ".", "--out", "f"], "--recover-tokens", ["0"], "1 to 1000000000000000"),
             (["convert", "quantize", ".", "--out", "q"], "--tokens", ["-1"], "0 to 1000000000000000"),
         ]:
             for value in values:

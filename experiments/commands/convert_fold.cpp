@@ -1,0 +1,233 @@
+#include <yaml-cpp/yaml.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "bov/io/module_state.h"
+#include "experiments/commands/convert_commands.h"
+#include "experiments/commands/option_checks.h"
+#include "experiments/config/field_text.h"
+#include "experiments/config/run_options.h"
+#include "experiments/convert/bank_run.h"
+#include "experiments/convert/converted_run.h"
+#include "experiments/eval/validation.h"
+#include "experiments/runtime.h"
+#include "experiments/train/trainer.h"
+#include "experiments/train/training_run.h"
+
+namespace bov::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FoldArguments {
+  std::string path;
+  std::string out;
+  std::string calibrate;
+  int64_t calibrate_tokens = 1'000'000;
+  std::string layers = "last_third";
+  std::optional<int64_t> recover_tokens;
+  std::string data;
+  std::optional<int64_t> tokens;
+  std::optional<int> threads;
+  bool json = false;
+};
+
+/// "last_third", or "8,9,11".
+TargetLayers parse_layers(const std::string& text) {
+  TargetLayers layers;
+  const bool is_list = text.find_first_not_of("0123456789, ") == std::string::npos;
+  if (!parse_field(YAML::Load(is_list ? "[" + text + "]" : text), layers)) {
+    throw std::runtime_error("--layers is \"" + text +
+                             "\"; expected last_third, every_other, every, second_half, last_two_thirds or a "
+                             "list as 8,9,11");
+  }
+  return layers;
+}
+
+/// Removes a folder when the scope ends.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+ private:
+  fs::path path_;
+};
+
+/// Tables of the mean values over the text, and what there was to see.
+BankModel calibrate(const FoldArguments& arguments,
+                    const RunCheckpoint& run,
+                    const GPT& model,
+                    c10::Device device,
+                    nlohmann::ordered_json& report) {
+  ValueMeans means(model, parse_layers(arguments.layers));
+  const fs::path shards = new_path(new_path(arguments.out).string() + ".text");
+  const TemporaryFolder temporary(shards);
+  const DataFolder data = calibration_data(run, arguments.calibrate, shards);
+  Progress progress(progress_style_of_stderr());
+  int64_t quarters = 0;
+  add_training_text(
+      means, data, run.config, device, arguments.calibrate_tokens, [&](int64_t seen, int64_t wanted) {
+        if (4 * seen / wanted == quarters) return;
+        quarters = 4 * seen / wanted;
+        progress.message("values of " + format_count(static_cast<double>(seen)) + " tokens seen");
+      });
+  report["calibration_tokens"] = means.tokens();
+  report["rows_seen"] = means.rows_seen();
+  report["rows_unseen"] = model->options().vocab_size - means.rows_seen();
+  return means.bank_model();
+}
+
+/// Bits per byte on the validation split, read as the arguments say.
+class Judge {
+ public:
+  Judge(const RunConfig& config, const FoldArguments& arguments)
+      : device_(resolve_device(config.train)),
+        data_(DataFolder::open(config.data.shards)),
+        options_(validation_options(config)) {
+    if (arguments.tokens) options_.tokens = *arguments.tokens;
+  }
+  double bits_per_byte(GPT& model) const { return evaluate(model, data_, device_, options_)->bits_per_byte; }
+  double bits_per_byte(const RunCheckpoint& run) const {
+    RunModel loaded = load_run_model(run, device_);
+    return bits_per_byte(loaded.model);
+  }
+
+ private:
+  c10::Device device_;
+  DataFolder data_;
+  ValidationOptions options_;
+};
+
+void train(const RunCheckpoint& run) {
+  const auto outcome =
+      run_training({.config = run.config, .folder = run.run_folder, .progress = progress_style_of_stderr()});
+  if (outcome.status == TrainingStatus::interrupted) {
+    std::cerr << outcome.message << '\n';
+    throw CLI::RuntimeError(128 + outcome.signal);  // as a shell reports a signal
+  }
+  if (outcome.status == TrainingStatus::diverged) throw std::runtime_error(outcome.message);
+}
+
+void print(const nlohmann::ordered_json& report) {
+  const auto bpb = [&](const char* key) { return report.at(key).get<double>(); };
+  std::cout << report.at("checkpoint").get<std::string>() << ": tables in layers "
+            << report.at("layers").dump() << '\n';
+  if (report.contains("calibration_tokens")) {
+    std::cout << "mean values over " << report["calibration_tokens"] << " tokens; " << report["rows_seen"]
+              << " rows seen, " << report["rows_unseen"] << " filled with the mean over all tokens\n";
+  }
+  std::cout << "validation " << bpb("bits_per_byte_before") << " bits per byte before, "
+            << bpb("bits_per_byte_after") << " after";
+  if (report.contains("bits_per_byte_recovered")) {
+    std::cout << ", " << bpb("bits_per_byte_recovered") << " after training on " << report["recover_tokens"]
+              << " tokens";
+  }
+  std::cout << '\n';
+}
+
+/// Writes the new run from `run` and says in `report` what it is.
+RunCheckpoint fold_run(const FoldArguments& arguments,
+                       const RunCheckpoint& run,
+                       const Judge& judge,
+                       nlohmann::ordered_json& report) {
+  const c10::Device device = resolve_device(run.config.train);
+  auto source = load_checkpoint(run.checkpoint);
+  GPT model(to_gpt_options(run.config, device.type()));
+  load_parameters(*model, source.model, /*convert_dtype=*/true);
+  // The model holds them; what is asked for from here on is which there were.
+  for (auto& [name, tensor] : source.model) tensor.reset();
+  model->to(device);
+  const BankModel banks =
+      arguments.calibrate.empty() ? fold_into_banks(model) : calibrate(arguments, run, model, device, report);
+  report["layers"] = target_layers(banks.options.value, banks.options.n_layer);
+  report["bits_per_byte_before"] = judge.bits_per_byte(model);
+  return write_converted_run(arguments.out, bank_run_config(run.config, banks, arguments.recover_tokens),
+                             bank_checkpoint(std::move(source), banks, arguments.recover_tokens.has_value()),
+                             run_environment(run.run_folder));
+}
+
+void fold(const FoldArguments& arguments) {
+  prepare_computation(arguments.threads);
+  new_path(arguments.out);
+  RunCheckpoint run = find_checkpoint(arguments.path);
+  if (!arguments.data.empty()) run.config.data.shards = arguments.data;
+  const Judge judge(run.config, arguments);
+  nlohmann::ordered_json report;
+  RunCheckpoint folded = fold_run(arguments, run, judge, report);
+  report["bits_per_byte_after"] = judge.bits_per_byte(folded);
+  if (arguments.recover_tokens) {
+    train(folded);
+    folded = find_checkpoint(folded.run_folder);
+    report["recover_tokens"] = *arguments.recover_tokens;
+    report["bits_per_byte_recovered"] = judge.bits_per_byte(folded);
+  }
+  report["checkpoint"] = folded.checkpoint.string();
+  if (arguments.json) {
+    std::cout << report.dump(2) << '\n';
+  } else {
+    print(report);
+  }
+}
+
+}  // namespace
+
+void add_convert_fold(CLI::App& convert) {
+  auto arguments = std::make_shared<FoldArguments>();
+  auto* command = convert.add_subcommand("fold", "Values of the target layers as tables, one row a token id");
+  command->footer(
+      "Without --calibrate the model computes the same as before: its value source must be embedding or\n"
+      "first_layer, without smear. With it a standard model gets tables of its mean values, to go on from.\n"
+      "Examples: bov convert fold runs/no_smear --out runs/folded\n"
+      "          bov convert fold runs/standard --out runs/means --calibrate shards --recover-tokens 65536");
+  command
+      ->add_option("CHECKPOINT", arguments->path,
+                   "Checkpoint (RUN/checkpoints/step-N) or run folder: its newest")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--out", arguments->out, "Run folder to make")->required();
+  auto* calibrate_option = command->add_option("--calibrate", arguments->calibrate,
+                                               "Text to take mean values from: .txt, .jsonl, either with "
+                                               ".gz, or a folder of token shards (training split)");
+  calibrate_option->check(CLI::ExistingPath);
+  command
+      ->add_option("--calibrate-tokens", arguments->calibrate_tokens,
+                   "Tokens of that text, 0: as many as it has")
+      ->check(count_from(0))
+      ->capture_default_str()
+      ->needs(calibrate_option);
+  command->add_option("--layers", arguments->layers, "Layers that get tables: a rule, or a list as 8,9,11")
+      ->capture_default_str()
+      ->needs(calibrate_option);
+  command
+      ->add_option("--recover-tokens", arguments->recover_tokens,
+                   "Train the new run on so many tokens, at the run's rates and where its data stand")
+      ->check(count_from(1));
+  command->add_option("--data", arguments->data, "Folder of token shards (default: the run's)")
+      ->check(CLI::ExistingDirectory);
+  command
+      ->add_option("--tokens", arguments->tokens,
+                   "Places for validation targets, 0: the whole split (default: the run's)")
+      ->check(count_from(0));
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Computing threads (default: OMP_NUM_THREADS, or the cores)")
+      ->check(thread_count());
+  command->add_flag("--json", arguments->json, "Print the numbers as JSON");
+  command->callback([arguments] { fold(*arguments); });
+}
+
+}  // namespace bov::experiments

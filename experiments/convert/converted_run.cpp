@@ -1,0 +1,84 @@
+#include "experiments/convert/converted_run.h"
+
+#include <unistd.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "bov/io/atomic_file.h"
+#include "experiments/config/yaml_config.h"
+#include "experiments/environment.h"
+#include "experiments/json_file.h"
+
+namespace bov::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfig = "config.yaml";
+constexpr const char* kEnvironment = "environment.json";
+
+/// A folder beside `target` that is removed unless it has taken its place.
+class FolderBeside {
+ public:
+  explicit FolderBeside(const fs::path& target) : target_(fs::absolute(target)), path_(target_) {
+    path_ += ".tmp-" + std::to_string(::getpid());
+    fs::create_directories(path_);
+  }
+  ~FolderBeside() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  FolderBeside(const FolderBeside&) = delete;
+  FolderBeside& operator=(const FolderBeside&) = delete;
+
+  const fs::path& path() const { return path_; }
+  void put_in_place() {
+    fs::rename(path_, target_);
+    sync_folder(target_.parent_path());
+  }
+
+ private:
+  fs::path target_;
+  fs::path path_;
+};
+
+std::string training_metadata(const RunConfig& config, const std::string& given) {
+  nlohmann::json metadata = {
+      {"loader", nullptr}, {"loss", nullptr}, {"training_seconds", 0.0}, {"evaluation_seconds", 0.0}};
+  metadata.update(nlohmann::json::parse(given));
+  metadata["config_hash"] = config_hash(config);
+  return metadata.dump();
+}
+
+}  // namespace
+
+fs::path new_path(const fs::path& out) {
+  if (fs::exists(out)) throw std::runtime_error(out.string() + " exists; choose another --out");
+  return out.has_filename() ? out : out.parent_path();
+}
+
+RunCheckpoint write_converted_run(const fs::path& given_out,
+                                  const RunConfig& config,
+                                  CheckpointContents contents,
+                                  nlohmann::json environment) {
+  const fs::path out = new_path(given_out);
+  const nlohmann::json here = describe_environment();
+  if (environment.is_null()) environment = here;
+  environment["converted"] = {{"versions", here.at("versions")}, {"command", here.at("command")}};
+  contents.metadata = training_metadata(config, contents.metadata);
+  FolderBeside folder(out);
+  atomic_write_text(folder.path() / kConfig, write_run_config(config));
+  atomic_write_text(folder.path() / kEnvironment, environment.dump(2) + '\n');
+  const fs::path checkpoint = save_checkpoint(folder.path() / "checkpoints", contents);
+  folder.put_in_place();
+  return {.run_folder = out, .checkpoint = out / "checkpoints" / checkpoint.filename(), .config = config};
+}
+
+nlohmann::json run_environment(const fs::path& run_folder) {
+  const fs::path file = run_folder / kEnvironment;
+  if (!fs::exists(file)) return nullptr;
+  return read_json_file(file, [](nlohmann::json json) { return json; });
+}
+
+}  // namespace bov::experiments
