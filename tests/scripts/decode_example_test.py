@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 class DecodeExample(unittest.TestCase):
     def test_the_page_shows_the_file(self):
         example = (ROOT / "docs/examples/decode_bov.cpp").read_text()
+        self.assertLessEqual(len(example.partition("int main() {\n")[2].splitlines()), 16)
         self.assertIn(f"```cpp\n{example}```", (ROOT / "docs/decoding.md").read_text())
 
     def test_it_decodes(self):
@@ -22,8 +23,7 @@ class DecodeExample(unittest.TestCase):
         tokens, numbers = output.splitlines()
         self.assertEqual(len(tokens.split()), 8)
         self.assertTrue(all(0 <= int(token) < 1000 for token in tokens.split()))
-        length, keys, values, token_ids = map(int, re.findall(r"\d+", numbers))
-        self.assertEqual(length, 11)
+        keys, values, token_ids = map(int, re.findall(r"\d+", numbers))
         # Six layers of 256 positions of 96 floats, of which two keep no values; history, and row numbers for two windows, two bytes each.
         self.assertEqual((keys, values, token_ids), (6 * 256 * 96 * 4, 4 * 256 * 96 * 4, 3 * 2 * 256))
 
