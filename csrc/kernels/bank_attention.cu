@@ -3,99 +3,13 @@
 #include <type_traits>
 
 #include "csrc/kernels/bank_attention.cuh"
+#include "csrc/kernels/bank_attention_rows.h"
 #include "csrc/kernels/bank_attention_scores.h"
 #include "csrc/kernels/element.cuh"
+#include "csrc/kernels/launch.cuh"
 
 namespace bov::kernels {
 namespace {
-
-constexpr int kScoreThreads = 256;
-constexpr int kRowThreads = 128;
-constexpr int kCombineThreads = 8 * kCombineColumns;
-constexpr int kListThreads = 256;
-
-/// What the kernels' code wants of a thread. The bodies are for the device alone.
-struct DeviceThread {
-#ifdef __CUDA_ARCH__
-  __device__ int index() const {
-    return threadIdx.x;
-  }
-  __device__ int count() const {
-    return blockDim.x;
-  }
-  __device__ int64_t block_x() const {
-    return blockIdx.x;
-  }
-  __device__ int64_t block_y() const {
-    return blockIdx.y;
-  }
-  __device__ int64_t block_z() const {
-    return blockIdx.z;
-  }
-  __device__ void sync() const {
-    __syncthreads();
-  }
-  template <typename T>
-  __device__ T shuffle_xor(T value, int mask) const {
-    return __shfl_xor_sync(0xffffffffu, value, mask);
-  }
-  __device__ void* shared() const {
-    extern __shared__ double memory[];
-    return memory;
-  }
-#endif
-};
-
-template <int V, typename Key, typename Compute>
-__global__ void score_kernel(const ScoreProblem<Key, Compute> problem) {
-#ifdef __CUDA_ARCH__
-  score_thread<V>(DeviceThread(), problem);
-#endif
-}
-
-template <typename Compute>
-__global__ void largest_kernel(const LargestProblem<Compute> problem) {
-#ifdef __CUDA_ARCH__
-  largest_thread(DeviceThread(), problem);
-#endif
-}
-
-template <int V, typename Entries, typename Table, typename Compute>
-__global__ void row_kernel(const Entries entries, const RowProblem<Table, Compute> problem) {
-#ifdef __CUDA_ARCH__
-  row_thread<V>(DeviceThread(), entries, problem);
-#endif
-}
-
-template <typename Entries, typename Out, typename Compute>
-__global__ void combine_list_kernel(const Entries entries, const CombineProblem<Out, Compute> problem) {
-#ifdef __CUDA_ARCH__
-  combine_thread(DeviceThread(), entries, problem);
-#endif
-}
-
-__global__ void piece_key_kernel(
-    const BankShape shape, const BankIds ids, const int64_t* lengths, int64_t positions, int64_t* keys) {
-  const int64_t i = int64_t(blockIdx.x) * kListThreads + threadIdx.x;
-  if (i < positions) {
-    keys[i] = piece_key(shape, ids, lengths, i);
-  }
-}
-
-__global__ void first_segment_kernel(const int32_t* distinct,
-                                     const int32_t* count,
-                                     int64_t rows,
-                                     int64_t batch,
-                                     int32_t* segment_of_sequence) {
-  const int64_t b = int64_t(blockIdx.x) * kListThreads + threadIdx.x;
-  if (b <= batch) {
-    segment_of_sequence[b] = first_segment_of(distinct, *count, rows, b);
-  }
-}
-
-dim3 grid_of(int64_t x, int64_t y, int64_t z) {
-  return {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
-}
 
 bool fits_pack(const void* address, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(address) % bytes == 0;
@@ -103,7 +17,7 @@ bool fits_pack(const void* address, int64_t bytes) {
 
 template <int V, typename Key, typename Compute>
 cudaError_t launch_scores(const BankArguments& a, cudaStream_t stream) {
-  const ScoreProblem<Key, Compute> problem{
+  const BankScoreKernel<V, Key, Compute> kernel{
       a.shape,
       a.lengths,
       static_cast<const Key*>(a.keys),
@@ -115,9 +29,7 @@ cudaError_t launch_scores(const BankArguments& a, cudaStream_t stream) {
       static_cast<Compute*>(a.scores),
       static_cast<Compute*>(a.largest),
       std::numeric_limits<Compute>::lowest()};
-  const dim3 grid = grid_of(a.shape.splits(), a.shape.key_heads, a.shape.batch);
-  score_kernel<V><<<grid, kScoreThreads, 0, stream>>>(problem);
-  return cudaGetLastError();
+  return launch(kernel, stream);
 }
 
 template <typename Key, typename Compute>
@@ -130,33 +42,23 @@ cudaError_t add_scores(const BankArguments& a, cudaStream_t stream) {
 }
 
 template <int V, typename Table, typename Entries, typename Compute>
-cudaError_t launch_rows(const BankArguments& a,
-                        const Entries& entries,
-                        const RowProblem<Table, Compute>& problem,
-                        cudaStream_t stream) {
-  const int64_t tiles = ceil_div(a.shape.key_heads * a.shape.width / V, kRowThreads);
-  const dim3 grid = grid_of(a.shape.splits(), tiles, a.shape.batch);
-  row_kernel<V><<<grid, kRowThreads, 0, stream>>>(entries, problem);
-  return cudaGetLastError();
+cudaError_t launch_rows(
+    const BankArguments& a, const Entries& entries, Compute* sums, Compute* partials, cudaStream_t stream) {
+  const BankRowKernel<V, Entries, Table, Compute> kernel{
+      entries,  static_cast<const Table*>(a.table),       a.row_stride, a.row_scale, sums, partials,
+      a.report, std::numeric_limits<Compute>::quiet_NaN()};
+  return launch(kernel, stream);
 }
 
 template <typename Table, typename Entries, typename Compute>
 cudaError_t add_rows(
     const BankArguments& a, const Entries& entries, Compute* sums, Compute* partials, cudaStream_t stream) {
-  const RowProblem<Table, Compute> problem{static_cast<const Table*>(a.table),
-                                           a.row_stride,
-                                           a.row_scale,
-                                           sums,
-                                           partials,
-                                           a.shape.splits(),
-                                           a.report,
-                                           std::numeric_limits<Compute>::quiet_NaN()};
   // Eight columns at most, so that a thread's sums stay in registers.
   constexpr int kPack = sizeof(Table) == 1 ? 8 : 16 / sizeof(Table);
   const bool packed =
       a.shape.width % kPack == 0 && a.row_stride % kPack == 0 && fits_pack(a.table, kPack * sizeof(Table));
-  return packed ? launch_rows<kPack, Table>(a, entries, problem, stream)
-                : launch_rows<1, Table>(a, entries, problem, stream);
+  return packed ? launch_rows<kPack, Table>(a, entries, sums, partials, stream)
+                : launch_rows<1, Table>(a, entries, sums, partials, stream);
 }
 
 template <typename Out, typename Entries, typename Compute>
@@ -165,17 +67,14 @@ cudaError_t combine(const BankArguments& a,
                     const Compute* sums,
                     const Compute* partials,
                     cudaStream_t stream) {
-  const CombineProblem<Out, Compute> problem{sums,
-                                             partials,
-                                             a.shape.splits(),
-                                             static_cast<const Compute*>(a.scale),
-                                             static_cast<Out*>(a.out),
-                                             std::numeric_limits<Compute>::lowest(),
-                                             std::numeric_limits<Compute>::quiet_NaN()};
-  const dim3 grid = grid_of(a.shape.rows(), ceil_div(a.shape.width, kCombineColumns), a.shape.batch);
-  combine_list_kernel<<<grid, kCombineThreads, 2 * kCombineThreads * sizeof(Compute), stream>>>(entries,
-                                                                                                problem);
-  return cudaGetLastError();
+  const BankCombineKernel<Entries, Out, Compute> kernel{entries,
+                                                        sums,
+                                                        partials,
+                                                        static_cast<const Compute*>(a.scale),
+                                                        static_cast<Out*>(a.out),
+                                                        std::numeric_limits<Compute>::lowest(),
+                                                        std::numeric_limits<Compute>::quiet_NaN()};
+  return launch(kernel, stream);
 }
 
 /// with_element, but float64 storage goes with float64 arithmetic alone.
@@ -211,17 +110,15 @@ cudaError_t finish(const BankArguments& a, const Entries& entries, cudaStream_t 
 
 template <typename Compute>
 cudaError_t finish_pieces(const BankArguments& a, const BankPieces& pieces, cudaStream_t stream) {
-  const LargestProblem<Compute> largest{a.shape, a.lengths, static_cast<const Compute*>(a.largest),
-                                        static_cast<Compute*>(pieces.largest),
-                                        std::numeric_limits<Compute>::lowest()};
-  largest_kernel<<<grid_of(a.shape.rows(), 1, a.shape.batch), 32, 0, stream>>>(largest);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+  const BankLargestKernel<Compute> largest{a.shape, a.lengths, static_cast<const Compute*>(a.largest),
+                                           static_cast<Compute*>(pieces.largest),
+                                           std::numeric_limits<Compute>::lowest()};
+  if (const cudaError_t status = launch(largest, stream); status != cudaSuccess) {
     return status;
   }
-  const auto blocks = static_cast<unsigned>(ceil_div(a.shape.batch + 1, kListThreads));
-  first_segment_kernel<<<blocks, kListThreads, 0, stream>>>(pieces.distinct, pieces.count, a.shape.table_rows,
-                                                            a.shape.batch, pieces.segment_of_sequence);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+  const BankSegmentKernel segments{a.shape.batch, a.shape.table_rows, pieces.distinct, pieces.count,
+                                   pieces.segment_of_sequence};
+  if (const cudaError_t status = launch(segments, stream); status != cudaSuccess) {
     return status;
   }
   return finish<Compute>(
@@ -259,10 +156,7 @@ cudaError_t bank_attention(const BankArguments& a, const BankPieces* pieces, cud
 }
 
 cudaError_t bank_piece_keys(const BankArguments& a, int64_t* keys, cudaStream_t stream) {
-  const int64_t positions = a.shape.batch * a.shape.capacity();
-  const auto blocks = static_cast<unsigned>(ceil_div(positions, kListThreads));
-  piece_key_kernel<<<blocks, kListThreads, 0, stream>>>(a.shape, a.ids, a.lengths, positions, keys);
-  return cudaGetLastError();
+  return launch(BankKeyKernel{a.shape, a.ids, a.lengths, keys}, stream);
 }
 
 }  // namespace bov::kernels

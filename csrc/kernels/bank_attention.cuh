@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "csrc/kernels/bank_attention_rows.h"
+#include "csrc/kernels/bank_attention_entries.h"
 #include "csrc/kernels/element.h"
 
 /// bank_attention on a CUDA device, as the other kernels: raw device pointers and a stream in, a status out.

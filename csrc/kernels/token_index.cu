@@ -4,38 +4,12 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
+#include "csrc/kernels/launch.cuh"
 #include "csrc/kernels/token_index.cuh"
 #include "csrc/kernels/token_index_threads.h"
 
 namespace bov::kernels {
 namespace {
-
-constexpr int kThreads = 256;
-
-unsigned blocks_for(int64_t threads) {
-  return static_cast<unsigned>(ceil_div(threads, kThreads));
-}
-
-__global__ void make_pairs(TokenIndexArguments a, int32_t* keys, int32_t* places) {
-  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < a.positions) {
-    keys[i] = sort_key(a.ids[i], a.rows, a.report);
-    places[i] = static_cast<int32_t>(i);
-  }
-}
-
-__global__ void fill_segments(SegmentFill fill) {
-  const int64_t s = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-  if (s <= fill.capacity) {
-    fill_segment(fill, s);
-  }
-}
-
-struct BeginsSegment {
-  const int32_t* keys;
-  int64_t rows;
-  __device__ bool operator()(int32_t k) const { return begins_segment(keys, k, rows); }
-};
 
 /// Keys before and after sorting, positions before sorting, then cub's space; on 256-byte borders, as cub wants it.
 struct Workspace {
@@ -87,7 +61,10 @@ cudaError_t token_index(const TokenIndexArguments& a,
     return sort_status != cudaSuccess ? sort_status : select_status;
   }
   size_t cub_bytes = workspace_bytes - 3 * w.list_bytes;
-  make_pairs<<<blocks_for(a.positions), kThreads, 0, stream>>>(a, w.keys, w.places);
+  const PairKernel pairs{a.ids, a.positions, a.rows, w.keys, w.places, a.report};
+  if (const cudaError_t status = launch(pairs, stream); status != cudaSuccess) {
+    return status;
+  }
   if (const cudaError_t status = sort_pairs(a, w, cub_bytes, stream); status != cudaSuccess) {
     return status;
   }
@@ -95,9 +72,8 @@ cudaError_t token_index(const TokenIndexArguments& a,
     return status;
   }
   const int64_t capacity = std::min(a.positions, a.rows);
-  fill_segments<<<blocks_for(capacity + 1), kThreads, 0, stream>>>(
-      {w.sorted_keys, a.positions, a.rows, a.count, capacity, a.offsets, a.distinct});
-  return cudaGetLastError();
+  return launch(FillKernel{w.sorted_keys, a.positions, a.rows, a.count, capacity, a.offsets, a.distinct},
+                stream);
 }
 
 }  // namespace bov::kernels

@@ -2,31 +2,11 @@
 #include <limits>
 
 #include "csrc/kernels/element.cuh"
+#include "csrc/kernels/launch.cuh"
 #include "csrc/kernels/value_gather.cuh"
 
 namespace bov::kernels {
 namespace {
-
-template <int V, typename Table, typename Out>
-__global__ void gather_kernel(const __grid_constant__ GatherProblem<Table, Out> problem, GatherGrid grid) {
-  gather_thread<V>(problem, grid, static_cast<int>(blockIdx.y), blockIdx.x, threadIdx.x);
-}
-
-template <int V, typename Grad, typename Table>
-__global__ void chunk_kernel(ScatterProblem<Grad, Table> problem, ChunkGrid grid) {
-  const int64_t vector = int64_t(blockIdx.y) * grid.threads + threadIdx.x;
-  if (vector < grid.vectors) {
-    chunk_thread<V>(problem, grid, blockIdx.x, vector);
-  }
-}
-
-template <int V, typename Grad, typename Table>
-__global__ void combine_kernel(ScatterProblem<Grad, Table> problem, ChunkGrid grid) {
-  const int64_t vector = int64_t(blockIdx.y) * grid.threads + threadIdx.x;
-  if (vector < grid.vectors) {
-    combine_thread<V>(problem, grid, blockIdx.x, vector);
-  }
-}
 
 int64_t element_size(Element type) {
   return type == Element::float64 ? 8 : type == Element::float32 ? 4 : 2;
@@ -48,19 +28,17 @@ bool can_pack(const ScatterArguments& a, int64_t pack) {
 template <int V, typename Table, typename Out>
 cudaError_t launch_gather(const GatherArguments& a, cudaStream_t stream) {
   using Compute = ComputeType<Table, Out>;
-  GatherProblem<Table, Out> problem{
-      {}, a.ids, a.positions, a.rows, a.width, a.report, std::numeric_limits<Compute>::quiet_NaN()};
-  const GatherGrid grid = gather_grid(a.positions, a.width / V);
+  GatherKernel<V, Table, Out> kernel{
+      gather_grid(a.positions, a.width / V),    0, {}, a.ids, a.positions, a.rows, a.width, a.report,
+      std::numeric_limits<Compute>::quiet_NaN()};
   for (int first = 0; first < a.layer_count; first += kMaxLayers) {
-    const int layers = std::min(a.layer_count - first, kMaxLayers);
-    for (int i = 0; i < layers; ++i) {
+    kernel.layer_count = std::min(a.layer_count - first, kMaxLayers);
+    for (int i = 0; i < kernel.layer_count; ++i) {
       const GatherLayer& layer = a.layers[first + i];
-      problem.layers[i] = {static_cast<const Table*>(layer.table), layer.row_stride,
-                           static_cast<const Compute*>(layer.scale), static_cast<Out*>(layer.out)};
+      kernel.layers[i] = {static_cast<const Table*>(layer.table), layer.row_stride,
+                          static_cast<const Compute*>(layer.scale), static_cast<Out*>(layer.out)};
     }
-    const dim3 blocks(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(layers));
-    gather_kernel<V><<<blocks, grid.threads, 0, stream>>>(problem, grid);
-    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+    if (const cudaError_t status = launch(kernel, stream); status != cudaSuccess) {
       return status;
     }
   }
@@ -83,13 +61,11 @@ cudaError_t launch_scatter(const ScatterArguments& a, cudaStream_t stream) {
                                             static_cast<Table*>(a.table_grad),
                                             static_cast<Compute*>(a.scale_partials)};
   const ChunkGrid grid = chunk_grid(a.positions, a.width / V);
-  const dim3 blocks(static_cast<unsigned>(grid.chunks), static_cast<unsigned>(grid.tiles));
-  chunk_kernel<V><<<blocks, grid.threads, 0, stream>>>(problem, grid);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+  const ScatterKernel<ScatterStep::sum, V, Grad, Table> sum{problem, grid};
+  if (const cudaError_t status = launch(sum, stream); status != cudaSuccess) {
     return status;
   }
-  combine_kernel<V><<<blocks, grid.threads, 0, stream>>>(problem, grid);
-  return cudaGetLastError();
+  return launch(ScatterKernel<ScatterStep::combine, V, Grad, Table>{problem, grid}, stream);
 }
 
 }  // namespace

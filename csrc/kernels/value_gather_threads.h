@@ -1,18 +1,18 @@
 #pragma once
 
 #include "csrc/kernels/id_report.h"
+#include "csrc/kernels/launch.h"
 #include "csrc/kernels/value_gather_layout.h"
 
-/// What one thread of each value_gather kernel does. The functions know no CUDA, so that tests walk the same
-/// code over blocks and threads on the host. `Pack` width V: 1, or as many elements as make 16 bytes where
-/// width, strides and addresses allow it.
+/// The kernels of value_gather (see launch.h). They move packs of V elements: 1, or as many as make 16 bytes where width,
+/// strides and addresses allow it.
 namespace bov::kernels {
 
 /// Tables that one launch can read.
 constexpr int kMaxLayers = 32;
 
-template <typename Table, typename Out>
-struct GatherProblem {
+template <int V, typename Table, typename Out>
+struct GatherKernel {
   using Compute = ComputeType<Table, Out>;
   struct Layer {
     const Table* table;    ///< [rows, width]
@@ -20,44 +20,46 @@ struct GatherProblem {
     const Compute* scale;  ///< one number, or null for 1
     Out* out;              ///< [positions, width]
   };
+  GatherGrid grid;
+  int layer_count;
   Layer layers[kMaxLayers];
   const int64_t* ids;  ///< [positions]
   int64_t positions, rows, width;
   IdReport* report;
   Compute outside;  ///< what fills the row of an id outside the table
-};
 
-template <int V, typename Table, typename Out>
-BOV_HOST_DEVICE void gather_thread(
-    const GatherProblem<Table, Out>& p, const GatherGrid& grid, int layer_index, int64_t block, int thread) {
-  using Compute = typename GatherProblem<Table, Out>::Compute;
-  const auto& layer = p.layers[layer_index];
-  const int lane = thread % grid.lanes;
-  const int rows_per_block = grid.threads / grid.lanes;
-  const Compute scale = layer.scale == nullptr ? Compute(1) : *layer.scale;
-  for (int64_t i = block * rows_per_block + thread / grid.lanes; i < p.positions;
-       i += grid.blocks * rows_per_block) {
-    const int64_t id = p.ids[i];
-    const bool inside = is_inside(id, p.rows);
-    if (!inside && lane == 0) {
-      report_id(p.report, id, p.rows);
-    }
-    for (int64_t v = lane; v < grid.vectors; v += grid.lanes) {
-      Pack<Out, V> result;
-      if (inside) {
-        const auto values = load_pack<Table, V>(layer.table + id * layer.row_stride + v * V);
-        for (int j = 0; j < V; ++j) {
-          result.element[j] = element_cast<Out>(scale * element_cast<Compute>(values.element[j]));
-        }
-      } else {
-        for (int j = 0; j < V; ++j) {
-          result.element[j] = element_cast<Out>(p.outside);
-        }
+  LaunchSize size() const { return {grid.blocks, layer_count, 1, grid.threads}; }
+
+  template <typename Thread>
+  BOV_HOST_DEVICE void operator()(const Thread& thread) const {
+    const Layer& layer = layers[thread.block_y()];
+    const int lane = thread.index() % grid.lanes;
+    const int rows_per_block = grid.threads / grid.lanes;
+    const Compute scale = layer.scale == nullptr ? Compute(1) : *layer.scale;
+    for (int64_t i = thread.block_x() * rows_per_block + thread.index() / grid.lanes; i < positions;
+         i += grid.blocks * rows_per_block) {
+      const int64_t id = ids[i];
+      const bool inside = is_inside(id, rows);
+      if (!inside && lane == 0) {
+        report_id(report, id, rows);
       }
-      store_pack(layer.out + i * p.width + v * V, result);
+      for (int64_t v = lane; v < grid.vectors; v += grid.lanes) {
+        Pack<Out, V> result;
+        if (inside) {
+          const auto values = load_pack<Table, V>(layer.table + id * layer.row_stride + v * V);
+          for (int j = 0; j < V; ++j) {
+            result.element[j] = element_cast<Out>(scale * element_cast<Compute>(values.element[j]));
+          }
+        } else {
+          for (int j = 0; j < V; ++j) {
+            result.element[j] = element_cast<Out>(outside);
+          }
+        }
+        store_pack(layer.out + i * width + v * V, result);
+      }
     }
   }
-}
+};
 
 /// The backward pass. Ids outside the table are in no segment.
 template <typename Grad, typename Table>
@@ -131,10 +133,10 @@ BOV_HOST_DEVICE auto sum_rows(const ScatterProblem<Grad, Table>& p,
 
 /// Sums the segment pieces of one chunk over one pack of columns.
 template <int V, typename Grad, typename Table>
-BOV_HOST_DEVICE void chunk_thread(const ScatterProblem<Grad, Table>& p,
-                                  const ChunkGrid& grid,
-                                  int64_t chunk,
-                                  int64_t vector) {
+BOV_HOST_DEVICE void sum_chunk(const ScatterProblem<Grad, Table>& p,
+                               const ChunkGrid& grid,
+                               int64_t chunk,
+                               int64_t vector) {
   using Compute = ComputeType<Table, Grad>;
   const int64_t column = vector * V;
   const Chunk places = chunk_at(p.segments, chunk, grid.chunk);
@@ -162,10 +164,10 @@ BOV_HOST_DEVICE void chunk_thread(const ScatterProblem<Grad, Table>& p,
 /// Adds up the segment that begins in this chunk and crosses its end, if there is one, over one pack of
 /// columns.
 template <int V, typename Grad, typename Table>
-BOV_HOST_DEVICE void combine_thread(const ScatterProblem<Grad, Table>& p,
-                                    const ChunkGrid& grid,
-                                    int64_t chunk,
-                                    int64_t vector) {
+BOV_HOST_DEVICE void combine_chunk(const ScatterProblem<Grad, Table>& p,
+                                   const ChunkGrid& grid,
+                                   int64_t chunk,
+                                   int64_t vector) {
   using Compute = ComputeType<Table, Grad>;
   const int64_t column = vector * V;
   const int64_t segment = crossing_segment(p.segments, chunk, grid.chunk);
@@ -185,5 +187,29 @@ BOV_HOST_DEVICE void combine_thread(const ScatterProblem<Grad, Table>& p,
     p.scale_partials[(grid.chunks + chunk) * grid.vectors + vector] = share;
   }
 }
+
+/// The two steps of the backward pass: sums of chunks, then of what crosses their borders.
+enum class ScatterStep { sum, combine };
+
+template <ScatterStep Step, int V, typename Grad, typename Table>
+struct ScatterKernel {
+  ScatterProblem<Grad, Table> problem;
+  ChunkGrid grid;
+
+  LaunchSize size() const { return {grid.chunks, grid.tiles, 1, grid.threads}; }
+
+  template <typename Thread>
+  BOV_HOST_DEVICE void operator()(const Thread& thread) const {
+    const int64_t vector = thread.block_y() * grid.threads + thread.index();
+    if (vector >= grid.vectors) {
+      return;
+    }
+    if constexpr (Step == ScatterStep::sum) {
+      sum_chunk<V>(problem, grid, thread.block_x(), vector);
+    } else {
+      combine_chunk<V>(problem, grid, thread.block_x(), vector);
+    }
+  }
+};
 
 }  // namespace bov::kernels

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "csrc/kernels/bank_attention_entries.h"
 #include "csrc/kernels/bank_attention_rows.h"
 #include "csrc/kernels/bank_attention_scores.h"
 #include "kernels/host_executor.h"
@@ -12,7 +13,7 @@
 #include "support/catch.h"
 #include "support/tensor_compare.h"
 
-// The CUDA kernels of bank_attention, run whole on the host.
+// The CUDA kernels of bank_attention, run whole on the host at the sizes of a launch.
 
 namespace {
 
@@ -38,6 +39,11 @@ BankIds ids_of(const BankCase& c) {
           c.ids.stride(0), c.ids.stride(1)};
 }
 
+HostExecutor& executor() {
+  static HostExecutor executor;
+  return executor;
+}
+
 /// What token_index makes of the sort keys on a device.
 struct PieceIndex {
   std::vector<int32_t> order, offsets, distinct, segment_of_sequence;
@@ -47,9 +53,7 @@ PieceIndex index_pieces(const BankShape& shape, const BankIds& ids, const int64_
   PieceIndex index;
   const int64_t positions = shape.batch * shape.capacity();
   std::vector<int64_t> keys(positions);
-  for (int64_t i = 0; i < positions; ++i) {
-    keys[i] = piece_key(shape, ids, lengths, i);
-  }
+  executor().launch(BankKeyKernel{shape, ids, lengths, keys.data()});
   index.order.resize(positions);
   std::iota(index.order.begin(), index.order.end(), 0);
   std::stable_sort(index.order.begin(), index.order.end(), [&](int a, int b) { return keys[a] < keys[b]; });
@@ -60,10 +64,10 @@ PieceIndex index_pieces(const BankShape& shape, const BankIds& ids, const int64_
     }
   }
   index.offsets.push_back(static_cast<int32_t>(positions));
-  for (int64_t b = 0; b <= shape.batch; ++b) {
-    index.segment_of_sequence.push_back(first_segment_of(
-        index.distinct.data(), static_cast<int32_t>(index.distinct.size()), shape.table_rows, b));
-  }
+  const auto count = static_cast<int32_t>(index.distinct.size());
+  index.segment_of_sequence.resize(shape.batch + 1);
+  executor().launch(BankSegmentKernel{shape.batch, shape.table_rows, index.distinct.data(), &count,
+                                      index.segment_of_sequence.data()});
   return index;
 }
 
@@ -72,33 +76,23 @@ PieceIndex index_pieces(const BankShape& shape, const BankIds& ids, const int64_
 template <int V, typename Key, typename Table, typename Compute>
 class Walk {
  public:
-  explicit Walk(const BankCase& c, int threads = HostExecutor::kWarp)
-      : c_(c), shape_(shape_of(c)), threads_(threads), lengths_(c.lengths.const_data_ptr<int64_t>()) {}
+  explicit Walk(const BankCase& c)
+      : c_(c), shape_(shape_of(c)), lengths_(c.lengths.const_data_ptr<int64_t>()) {}
 
   at::Tensor run(bool aggregated) {
     const at::Tensor queries = c_.q.to(kType<Compute>).contiguous();
     scores_ = nan({shape_.batch, shape_.capacity(), shape_.rows()});
     largest_ = nan({shape_.batch, shape_.splits(), shape_.rows()});
-    const ScoreProblem<Key, Compute> problem{shape_,
-                                             lengths_,
-                                             c_.keys.const_data_ptr<Key>(),
-                                             c_.keys.stride(0),
-                                             c_.keys.stride(1),
-                                             c_.keys.stride(2),
-                                             queries.const_data_ptr<Compute>(),
-                                             static_cast<Compute>(1.0 / std::sqrt(double(shape_.width))),
-                                             data(scores_),
-                                             data(largest_),
-                                             kLowest};
-    executor_.run({shape_.splits(), shape_.key_heads, shape_.batch}, threads_, 0,
-                  [&](const Thread& thread) { score_thread<V>(thread, problem); });
+    executor().launch(BankScoreKernel<V, Key, Compute>{
+        shape_, lengths_, c_.keys.const_data_ptr<Key>(), c_.keys.stride(0), c_.keys.stride(1),
+        c_.keys.stride(2), queries.const_data_ptr<Compute>(),
+        static_cast<Compute>(1.0 / std::sqrt(double(shape_.width))), data(scores_), data(largest_), kLowest});
     if (!aggregated) {
       return add_rows(SlotEntries<Compute>{shape_, lengths_, ids_of(c_), data(scores_), data(largest_)});
     }
     at::Tensor of_sequence = nan({shape_.batch, shape_.rows()});
-    const LargestProblem<Compute> largest{shape_, lengths_, data(largest_), data(of_sequence), kLowest};
-    executor_.run({shape_.rows(), 1, shape_.batch}, HostExecutor::kWarp, 0,
-                  [&](const Thread& thread) { largest_thread(thread, largest); });
+    executor().launch(
+        BankLargestKernel<Compute>{shape_, lengths_, data(largest_), data(of_sequence), kLowest});
     const PieceIndex index = index_pieces(shape_, ids_of(c_), lengths_);
     at::Tensor slot_weights = nan({shape_.batch * shape_.capacity(), shape_.rows()});
     at::Tensor piece_weights = nan({shape_.batch * shape_.capacity(), shape_.rows()});
@@ -120,32 +114,20 @@ class Walk {
   at::Tensor add_rows(const Entries& entries) {
     at::Tensor sums = nan({shape_.batch, shape_.splits(), shape_.rows()});
     at::Tensor partials = nan({shape_.batch, shape_.splits(), shape_.rows(), shape_.width});
-    const RowProblem<Table, Compute> rows{c_.table.const_data_ptr<Table>(),
-                                          c_.table.stride(0),
-                                          c_.row_scale ? c_.row_scale->const_data_ptr<float>() : nullptr,
-                                          data(sums),
-                                          data(partials),
-                                          shape_.splits(),
-                                          &report,
-                                          static_cast<Compute>(kNan)};
-    const int64_t packs = shape_.key_heads * shape_.width / V;
-    executor_.run({shape_.splits(), ceil_div(packs, threads_), shape_.batch}, threads_, 0,
-                  [&](const Thread& thread) { row_thread<V>(thread, entries, rows); });
+    executor().launch(BankRowKernel<V, Entries, Table, Compute>{
+        entries, c_.table.const_data_ptr<Table>(), c_.table.stride(0),
+        c_.row_scale ? c_.row_scale->const_data_ptr<float>() : nullptr, data(sums), data(partials), &report,
+        static_cast<Compute>(kNan)});
     const Compute scale = c_.scale ? c_.scale->to(kType<Compute>).template item<Compute>() : Compute(1);
     at::Tensor out = at::full(c_.q.sizes(), -12345.0, kType<Compute>);
-    const CombineProblem<Compute, Compute> combine{
-        data(sums), data(partials), shape_.splits(), &scale, data(out), kLowest, static_cast<Compute>(kNan)};
-    executor_.run({shape_.rows(), ceil_div(shape_.width, kCombineColumns), shape_.batch}, 3 * kCombineColumns,
-                  2 * 3 * kCombineColumns * sizeof(Compute),
-                  [&](const Thread& thread) { combine_thread(thread, entries, combine); });
+    executor().launch(BankCombineKernel<Entries, Compute, Compute>{
+        entries, data(sums), data(partials), &scale, data(out), kLowest, static_cast<Compute>(kNan)});
     return out;
   }
 
   const BankCase& c_;
   BankShape shape_;
-  int threads_;
   const int64_t* lengths_;
-  HostExecutor executor_;
   at::Tensor scores_, largest_;
 };
 
@@ -274,7 +256,7 @@ TEST_CASE("bank_attention's splits grow with the view, so that few are left to c
 TEST_CASE("the host executor runs barriers and shuffles, and finds threads that wait for each other") {
   HostExecutor executor;
   std::vector<int> seen(3 * 2 * 64, 0);
-  executor.run({3, 2, 1}, 64, 64 * sizeof(int), [&](const Thread& thread) {
+  executor.run({3, 2, 1, 64, 64 * sizeof(int)}, [&](const Thread& thread) {
     auto* shared = static_cast<int*>(thread.shared());
     shared[thread.index()] = thread.index();
     thread.sync();
@@ -291,18 +273,18 @@ TEST_CASE("the host executor runs barriers and shuffles, and finds threads that 
 
   // Threads may end before a barrier, as on a device; but not all wait in one place here.
   int reached = 0;
-  executor.run({1, 1, 1}, 40, 0, [&](const Thread& thread) {
+  executor.run({1, 1, 1, 40}, [&](const Thread& thread) {
     if (thread.index() >= 3) {
       thread.sync();
       ++reached;
     }
   });
   CHECK(reached == 37);
-  CHECK_THROWS_AS(executor.run({1, 1, 1}, 64, 0,
+  CHECK_THROWS_AS(executor.run({1, 1, 1, 64},
                                [](const Thread& thread) {
                                  thread.index() < 40 ? thread.sync() : void(thread.shuffle_xor(1, 1));
                                }),
                   std::logic_error);
-  CHECK_THROWS_AS(executor.run({1, 1, 1}, 20, 0, [](const Thread& thread) { thread.shuffle_xor(1, 16); }),
+  CHECK_THROWS_AS(executor.run({1, 1, 1, 20}, [](const Thread& thread) { thread.shuffle_xor(1, 16); }),
                   std::logic_error);
 }

@@ -6,30 +6,31 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
+
+#include "csrc/kernels/launch.h"
 
 namespace bov::testing {
 
-/// Runs a grid of thread blocks on the host, so that tests execute whole kernels, barriers and shuffles included.
+/// Runs the kernels of csrc/kernels on the host, whole grids of whole blocks, barriers and shuffles included.
 /// The threads of a block are coroutines that take turns: one runs until it waits at a barrier or a shuffle, or ends.
 /// A deadlock, in which the threads of a block or of a warp wait in different places, throws.
 class HostExecutor {
  public:
-  struct Size {
-    int64_t x = 1, y = 1, z = 1;
-  };
   static constexpr int kWarp = 32;
 
-  /// A thread's view of its block, the interface of csrc/kernels.
+  /// A thread's view of its block, as csrc/kernels/launch.h says.
   class Thread {
    public:
     Thread(HostExecutor& executor, int index) : executor_(executor), index_(index) {}
     int index() const { return index_; }
-    int count() const { return static_cast<int>(executor_.lanes_.size()); }
-    int64_t block_x() const { return executor_.block_.x; }
-    int64_t block_y() const { return executor_.block_.y; }
-    int64_t block_z() const { return executor_.block_.z; }
+    int count() const { return executor_.size_.threads; }
+    int64_t block_x() const { return executor_.x_; }
+    int64_t block_y() const { return executor_.y_; }
+    int64_t block_z() const { return executor_.z_; }
     void* shared() const { return executor_.shared_.data(); }
 
     /// Waits for all threads of the block that have not ended.
@@ -39,14 +40,15 @@ class HostExecutor {
     template <typename T>
     T shuffle_xor(T value, int mask) const {
       static_assert(sizeof(T) <= sizeof(double));
-      std::memcpy(&executor_.lanes_[index_].offered, &value, sizeof(T));
+      // Two places in turns: one that has read may offer anew before the others have read.
+      const int turn = executor_.lanes_[index_].turn ^= 1;
+      std::memcpy(&executor_.lanes_[index_].offered[turn], &value, sizeof(T));
       executor_.wait(index_, Waiting::warp);
       const int from = index_ ^ mask;
       if (from / kWarp != index_ / kWarp || from >= count()) {
         throw std::logic_error("shuffle_xor: no such lane in the warp");
       }
-      std::memcpy(&value, &executor_.lanes_[from].offered, sizeof(T));
-      executor_.wait(index_, Waiting::warp);  // nobody offers anew before all have read
+      std::memcpy(&value, &executor_.lanes_[from].offered[turn], sizeof(T));
       return value;
     }
 
@@ -55,17 +57,24 @@ class HostExecutor {
     int index_;
   };
 
-  /// Calls kernel(thread) for `threads` threads in each block of `blocks`.
-  void run(Size blocks, int threads, size_t shared_bytes, const std::function<void(const Thread&)>& kernel) {
+  /// Runs a kernel as a launch does.
+  template <typename Kernel>
+  void launch(const Kernel& kernel) {
+    run(kernel.size(), [&](const Thread& thread) { kernel(thread); });
+  }
+
+  /// Calls kernel(thread) for every thread of every block.
+  void run(const kernels::LaunchSize& size, const std::function<void(const Thread&)>& kernel) {
     kernel_ = &kernel;
-    while (lanes_.size() < static_cast<size_t>(threads)) {
-      lanes_.emplace_back();
+    size_ = size;
+    if (memory_.size() < static_cast<size_t>(size.threads)) {
+      memory_.resize(size.threads);
     }
-    lanes_.resize(threads);
-    for (block_.z = 0; block_.z < blocks.z; ++block_.z) {
-      for (block_.y = 0; block_.y < blocks.y; ++block_.y) {
-        for (block_.x = 0; block_.x < blocks.x; ++block_.x) {
-          shared_.assign(shared_bytes + sizeof(double), std::byte{0xff});
+    lanes_ = std::span(memory_).first(size.threads);
+    for (z_ = 0; z_ < size.z; ++z_) {
+      for (y_ = 0; y_ < size.y; ++y_) {
+        for (x_ = 0; x_ < size.x; ++x_) {
+          shared_.assign(size.shared_bytes + sizeof(double), std::byte{0xff});
           run_block();
         }
       }
@@ -79,16 +88,18 @@ class HostExecutor {
     ucontext_t context;
     std::unique_ptr<char[]> stack;
     Waiting waiting = Waiting::nothing;
-    double offered = 0.0;
+    double offered[2];
+    int turn = 0;
   };
 
   void run_block() {
     for (size_t i = 0; i < lanes_.size(); ++i) {
       Lane& lane = lanes_[i];
       if (lane.stack == nullptr) {
-        lane.stack = std::make_unique<char[]>(kStackBytes);
+        lane.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
       }
       lane.waiting = Waiting::nothing;
+      lane.turn = 0;
       getcontext(&lane.context);
       lane.context.uc_stack.ss_sp = lane.stack.get();
       lane.context.uc_stack.ss_size = kStackBytes;
@@ -171,9 +182,11 @@ class HostExecutor {
   }
 
   ucontext_t scheduler_;
-  std::vector<Lane> lanes_;
+  std::vector<Lane> memory_;  ///< kept from run to run
+  std::span<Lane> lanes_;     ///< of the threads of a block
   std::vector<std::byte> shared_;
-  Size block_;
+  kernels::LaunchSize size_{};
+  int64_t x_ = 0, y_ = 0, z_ = 0;  ///< the block that runs
   const std::function<void(const Thread&)>* kernel_ = nullptr;
   std::exception_ptr error_;
 };

@@ -9,26 +9,58 @@
 #include "csrc/kernels/value_gather_threads.h"
 #include "csrc/reference/value_gather_reference.h"
 #include "csrc/value_gather.h"
+#include "kernels/host_executor.h"
 #include "support/catch.h"
 #include "support/tensor_compare.h"
 
-// The thread functions of the CUDA kernels, walked on the host block by block and thread by thread.
+// The CUDA kernels of value_gather, run whole on the host at the sizes of a launch.
 
 namespace {
 
 using namespace bov::kernels;
 using bov::ops::TokenIndex;
 using bov::testing::bitwise_equal;
+using bov::testing::HostExecutor;
 using bov::testing::max_abs_error;
 using bov::testing::relative_error;
 namespace reference = bov::ops::reference;
 
 template <typename T>
 constexpr at::ScalarType kType = c10::CppTypeToScalarType<T>::value;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+HostExecutor& executor() {
+  static HostExecutor executor;
+  return executor;
+}
+
+/// A copy of a tensor between two stretches of NaN, so that it shows where something else was read or written.
+class Fenced {
+ public:
+  explicit Fenced(const at::Tensor& tensor)
+      : all_(at::full({tensor.numel() + 2 * kWidth}, kNan, tensor.options())),
+        inner_(all_.slice(0, kWidth, kWidth + tensor.numel()).view(tensor.sizes())) {
+    inner_.copy_(tensor);
+  }
+
+  const at::Tensor& inner() const { return inner_; }
+  template <typename T>
+  T* data() {
+    return inner_.mutable_data_ptr<T>();
+  }
+  bool intact() const {
+    return all_.slice(0, 0, kWidth).isnan().all().item<bool>() &&
+           all_.slice(0, all_.numel() - kWidth).isnan().all().item<bool>();
+  }
+
+ private:
+  static constexpr int64_t kWidth = 64;  ///< keeps the alignment of packs
+  at::Tensor all_, inner_;
+};
 
 /// Two layers: `table` with `scale`, and twice the table without one.
 template <int V, typename Table, typename Out>
-std::array<at::Tensor, 2> walk_gather(
+std::array<at::Tensor, 2> run_gather(
     const at::Tensor& table, const at::Tensor& ids, double scale, int64_t max_blocks, IdReport& report) {
   using Compute = ComputeType<Table, Out>;
   const int64_t width = table.size(1);
@@ -38,7 +70,9 @@ std::array<at::Tensor, 2> walk_gather(
   out.fill(at::full({ids.numel(), width}, -12345.0, kType<Out>));
   out[1] = out[0].clone();
   const Compute factor = scale;
-  const GatherProblem<Table, Out> problem{
+  executor().launch(GatherKernel<V, Table, Out>{
+      gather_grid(ids.numel(), width / V, max_blocks),
+      2,
       {{table.const_data_ptr<Table>(), table.stride(0), &factor, out[0].mutable_data_ptr<Out>()},
        {twice.const_data_ptr<Table>(), twice.stride(0), nullptr, out[1].mutable_data_ptr<Out>()}},
       ids.const_data_ptr<int64_t>(),
@@ -46,15 +80,7 @@ std::array<at::Tensor, 2> walk_gather(
       table.size(0),
       width,
       &report,
-      std::numeric_limits<Compute>::quiet_NaN()};
-  const GatherGrid grid = gather_grid(ids.numel(), width / V, max_blocks);
-  for (int layer = 0; layer < 2; ++layer) {
-    for (int64_t block = 0; block < grid.blocks; ++block) {
-      for (int thread = 0; thread < grid.threads; ++thread) {
-        gather_thread<V>(problem, grid, layer, block, thread);
-      }
-    }
-  }
+      std::numeric_limits<Compute>::quiet_NaN()});
   return out;
 }
 
@@ -64,52 +90,54 @@ void check_gather(int64_t positions, int64_t width, int64_t max_blocks) {
   const at::Tensor table = at::randn({17, width}).to(kType<Table>);
   const at::Tensor ids = at::randint(17, {positions}, at::kLong);
   IdReport report{};
-  const auto out = walk_gather<V, Table, Out>(table, ids, 1.37, max_blocks, report);
+  const auto out = run_gather<V, Table, Out>(table, ids, 1.37, max_blocks, report);
   const at::Tensor scale = at::full({}, 1.37, kType<ComputeType<Table, Out>>);
   CHECK(bitwise_equal(out[0], reference::value_gather(table, ids, scale, kType<Out>)));
   CHECK(bitwise_equal(out[1], reference::value_gather(table * 2, ids, std::nullopt, kType<Out>)));
   CHECK(report.found == 0);
 }
 
-/// Table gradient and scale gradient by the kernels' threads.
+struct ScatterResult {
+  at::Tensor table_grad;
+  double scale_grad;
+  bool inside;  ///< nothing beside the tensors was written
+};
+
+/// The backward kernels. Partial sums start as `initial`: a NaN shows where one is read without having been written.
 template <int V, typename Grad, typename Table>
-std::tuple<at::Tensor, double> walk_scatter(const at::Tensor& grad,
-                                            const at::Tensor& table,
-                                            const TokenIndex& index,
-                                            double scale) {
+ScatterResult run_scatter(const at::Tensor& grad,
+                          const at::Tensor& table,
+                          const TokenIndex& index,
+                          double scale,
+                          double initial = kNan) {
   using Compute = ComputeType<Table, Grad>;
   const int64_t width = table.size(1);
   const ChunkGrid grid = chunk_grid(index.positions.numel(), width / V);
-  const double nan = std::nan("");  // a partial that is read without having been written shows
-  at::Tensor heads = at::full({grid.chunks, width}, nan, kType<Compute>);
-  at::Tensor tails = at::full({grid.chunks, width}, nan, kType<Compute>);
-  at::Tensor partials = at::full({2 * grid.chunks * grid.vectors}, nan, kType<Compute>);
-  at::Tensor table_grad = at::zeros_like(table);
+  const auto partial = [&](at::IntArrayRef sizes) {
+    return Fenced(at::full(sizes, initial, kType<Compute>));
+  };
+  Fenced upstream(grad), rows(table), table_grad(at::zeros_like(table));
+  Fenced heads = partial({grid.chunks, width}), tails = partial({grid.chunks, width});
+  Fenced partials = partial({2 * grid.chunks * grid.vectors});
   const Compute factor = scale;
   const ScatterProblem<Grad, Table> problem{
-      grad.const_data_ptr<Grad>(),
-      grad.stride(0),
-      table.const_data_ptr<Table>(),
-      table.stride(0),
+      upstream.data<Grad>(),
+      width,
+      rows.data<Table>(),
+      width,
       table.size(0),
       width,
       {index.positions.const_data_ptr<int32_t>(), index.offsets.const_data_ptr<int32_t>(),
        index.distinct.const_data_ptr<int32_t>(), index.count.const_data_ptr<int32_t>()},
       &factor,
-      heads.mutable_data_ptr<Compute>(),
-      tails.mutable_data_ptr<Compute>(),
-      table_grad.mutable_data_ptr<Table>(),
-      partials.mutable_data_ptr<Compute>()};
-  CHECK(grid.tiles * grid.threads >= grid.vectors);
-  for (const bool combine : {false, true}) {
-    for (int64_t chunk = 0; chunk < grid.chunks; ++chunk) {
-      for (int64_t vector = 0; vector < grid.vectors; ++vector) {
-        combine ? combine_thread<V>(problem, grid, chunk, vector)
-                : chunk_thread<V>(problem, grid, chunk, vector);
-      }
-    }
-  }
-  return {table_grad, partials.to(at::kDouble).sum().item<double>()};
+      heads.data<Compute>(),
+      tails.data<Compute>(),
+      table_grad.data<Table>(),
+      partials.data<Compute>()};
+  executor().launch(ScatterKernel<ScatterStep::sum, V, Grad, Table>{problem, grid});
+  executor().launch(ScatterKernel<ScatterStep::combine, V, Grad, Table>{problem, grid});
+  return {table_grad.inner(), partials.inner().to(at::kDouble).sum().item<double>(),
+          heads.intact() && tails.intact() && table_grad.intact() && partials.intact()};
 }
 
 template <int V, typename Grad, typename Table>
@@ -117,8 +145,9 @@ void check_scatter(const at::Tensor& ids, int64_t rows, int64_t width) {
   INFO("V " << V << ", positions " << ids.numel() << ", rows " << rows << ", width " << width);
   const at::Tensor table = at::randn({rows, width}).to(kType<Table>);
   const at::Tensor grad = at::randn({ids.numel(), width}).to(kType<Grad>);
-  const auto [table_grad, scale_grad] =
-      walk_scatter<V, Grad, Table>(grad, table, bov::ops::token_index(ids, rows), 1.37);
+  const auto [table_grad, scale_grad, inside] =
+      run_scatter<V, Grad, Table>(grad, table, bov::ops::token_index(ids, rows), 1.37);
+  CHECK(inside);
 
   const at::Tensor scale = at::full({}, 1.37, kType<ComputeType<Table, Grad>>).requires_grad_(true);
   const at::Tensor leaf = table.clone().requires_grad_(true);
@@ -133,14 +162,14 @@ void check_scatter(const at::Tensor& ids, int64_t rows, int64_t width) {
 
 }  // namespace
 
-TEST_CASE("gather threads cover every element once, for odd sizes and few blocks") {
+TEST_CASE("the gather kernel writes every element once, for odd sizes and few blocks") {
   at::manual_seed(1);
-  for (const int64_t positions : {1, 7, 32, 33, 300}) {
-    for (const int64_t max_blocks : {1, 3, 1 << 20}) {
-      for (const int64_t width : {1, 2, 3, 31, 33, 70}) {
+  for (const int64_t positions : {1, 33, 301}) {
+    for (const int64_t max_blocks : {3, 1 << 20}) {
+      for (const int64_t width : {1, 3, 33, 70}) {
         check_gather<1, float, float>(positions, width, max_blocks);
       }
-      for (const int64_t width : {4, 12, 128, 132, 260}) {
+      for (const int64_t width : {4, 132}) {
         check_gather<4, float, float>(positions, width, max_blocks);
         check_gather<4, float, c10::BFloat16>(positions, width, max_blocks);
         check_gather<2, double, float>(positions, width, max_blocks);
@@ -151,13 +180,13 @@ TEST_CASE("gather threads cover every element once, for odd sizes and few blocks
   }
 }
 
-TEST_CASE("gather threads report an id outside the table and read nothing there") {
+TEST_CASE("the gather kernel reports an id outside the table and reads nothing there") {
   const at::Tensor table = at::randn({5, 8});
   for (const int64_t bad :
        {int64_t{5}, int64_t{-1}, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
     const at::Tensor ids = at::tensor({int64_t{4}, bad, int64_t{0}}, at::kLong);
     IdReport report{};
-    const auto out = walk_gather<4, float, float>(table, ids, 1.0, 1 << 20, report);
+    const auto out = run_gather<4, float, float>(table, ids, 1.0, 1 << 20, report);
     CHECK(at::equal(out[0][0], table[4]));
     CHECK(out[0][1].isnan().all().item<bool>());
     CHECK(at::equal(out[0][2], table[0]));
@@ -176,7 +205,7 @@ TEST_CASE("chunks hold 32 positions at least, and there are about a thousand of 
   CHECK(ceil_div(524289, chunk_length(524289)) == 513);
 }
 
-TEST_CASE("scatter threads equal the CPU kernel, for segments that meet chunk borders in every way") {
+TEST_CASE("the scatter kernels equal the CPU kernel, for segments that meet chunk borders in every way") {
   at::manual_seed(2);
   const auto runs = [](std::vector<int64_t> lengths) {
     std::vector<at::Tensor> parts;
@@ -209,8 +238,10 @@ TEST_CASE("scatter threads equal the CPU kernel, for segments that meet chunk bo
     check_scatter<8, c10::Half, c10::Half>(at::randint(3, {n}, at::kLong), 40, 8);
   }
 }
+  // The largest blocks, and a second tile of columns that does not fill one.
+  check_scatter<1, float, float>(at::randint(7, {100}, at::kLong), 7, 300);
 
-TEST_CASE("scatter threads leave out what the index leaves out, and rows that the table does not have") {
+TEST_CASE("the scatter kernels leave out what the index leaves out, and rows that the table does not have") {
   at::manual_seed(3);
   const at::Tensor table = at::randn({6, 4});
   const at::Tensor ids = at::randint(6, {150}, at::kLong);
@@ -219,8 +250,9 @@ TEST_CASE("scatter threads leave out what the index leaves out, and rows that th
   TokenIndex index = bov::ops::token_index(ids, 6);
   index.offsets.clamp_max_(140);
   for (const int64_t rows : {6, 5}) {
-    const auto [actual, scale_grad] =
-        walk_scatter<4, float, float>(grad, table.slice(0, 0, rows), index, 2.0);
+    const auto [actual, scale_grad, inside] =
+        run_scatter<4, float, float>(grad, table.slice(0, 0, rows), index, 2.0);
+    CHECK(inside);
     const at::Tensor kept = index.positions.slice(0, 0, 140).to(at::kLong);
     const at::Tensor expected = at::zeros({6, 4}).index_add(0, ids.index({kept}), grad.index({kept})) * 2.0;
     // Sums of some twenty float32 numbers in another order.

@@ -9,6 +9,7 @@
 
 #include "csrc/kernels/token_index_threads.h"
 #include "csrc/reference/token_index_reference.h"
+#include "kernels/host_executor.h"
 #include "support/catch.h"
 
 namespace {
@@ -32,36 +33,33 @@ at::Tensor some_ids(at::IntArrayRef shape, int64_t rows) {
   return at::randint(rows, shape, at::kLong).masked_fill(at::rand(shape) < 0.3, rows / 2);
 }
 
-/// The index as the CUDA kernels make it: their thread functions, with the standard library in place of cub.
+/// The index as it is made on CUDA: by the same kernels, with the standard library in place of cub.
 TokenIndex index_as_device(const at::Tensor& ids, int64_t rows, kernels::IdReport& report) {
   const int64_t n = ids.numel();
   const int64_t capacity = std::min(n, rows);
   TokenIndex index{at::empty({n}, at::kInt), at::full({capacity + 1}, -7, at::kInt),
                    at::full({capacity}, -7, at::kInt), at::zeros({1}, at::kInt)};
-  std::vector<int32_t> key_of(n);
-  std::vector<int32_t> keys;
+  bov::testing::HostExecutor executor;
+  std::vector<int32_t> key_of(n), places(n), keys;
+  executor.launch(
+      kernels::PairKernel{ids.const_data_ptr<int64_t>(), n, rows, key_of.data(), places.data(), &report});
   auto* order = index.positions.mutable_data_ptr<int32_t>();
-  for (int64_t i = 0; i < n; ++i) {
-    key_of[i] = kernels::sort_key(ids.const_data_ptr<int64_t>()[i], rows, &report);
-    order[i] = static_cast<int32_t>(i);
-  }
+  std::ranges::copy(places, order);
   std::stable_sort(order, order + n, [&](int32_t a, int32_t b) { return key_of[a] < key_of[b]; });
   for (int64_t k = 0; k < n; ++k) {
     keys.push_back(key_of[order[k]]);
   }
   auto* offsets = index.offsets.mutable_data_ptr<int32_t>();
   auto* count = index.count.mutable_data_ptr<int32_t>();
-  for (int64_t k = 0; k < n; ++k) {
-    if (kernels::begins_segment(keys.data(), k, rows)) {
+  const kernels::BeginsSegment begins{keys.data(), rows};
+  for (int32_t k = 0; k < n; ++k) {
+    if (begins(k)) {
       REQUIRE(*count < capacity);
-      offsets[(*count)++] = static_cast<int32_t>(k);
+      offsets[(*count)++] = k;
     }
   }
-  const kernels::SegmentFill fill{
-      keys.data(), n, rows, count, capacity, offsets, index.distinct.mutable_data_ptr<int32_t>()};
-  for (int64_t s = 0; s <= capacity; ++s) {
-    kernels::fill_segment(fill, s);
-  }
+  executor.launch(kernels::FillKernel{keys.data(), n, rows, count, capacity, offsets,
+                                      index.distinct.mutable_data_ptr<int32_t>()});
   return index;
 }
 
