@@ -161,8 +161,12 @@ void zero_untouched_rows(const kernels::Segments& segments, Table* table_grad, i
 }
 
 kernels::Segments segments_of(const TokenIndex& index) {
-  return {index.positions.const_data_ptr<int32_t>(), index.offsets.const_data_ptr<int32_t>(),
-          index.distinct.const_data_ptr<int32_t>(), index.count.const_data_ptr<int32_t>()};
+  return {index.positions.const_data_ptr<int32_t>(),
+          index.offsets.const_data_ptr<int32_t>(),
+          index.distinct.const_data_ptr<int32_t>(),
+          index.count.const_data_ptr<int32_t>(),
+          index.positions.numel(),
+          index.distinct.numel()};
 }
 
 /// Throws c10::Error unless `segments` are those of `ids`: what is read and written goes by them.

@@ -20,6 +20,10 @@ BOV_HOST_DEVICE int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+BOV_HOST_DEVICE int64_t clamped(int64_t x, int64_t low, int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
+
 /// Converts between element types; 16-bit ones go by way of float, the only conversion that all of them have.
 template <typename To, typename From>
 BOV_HOST_DEVICE To element_cast(From x) {

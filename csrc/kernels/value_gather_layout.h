@@ -22,13 +22,20 @@ BOV_HOST_DEVICE int64_t chunk_length(int64_t positions) {
   return length;
 }
 
-/// The index of csrc/token_index.h, by pointers.
+/// The index of csrc/token_index.h, by pointers. On a device its values are taken as they come, because a check would
+/// make the host wait. What they say is therefore held inside the tensors: an index of other ids gives sums of those
+/// ids, one that is none gives any, and neither lets a kernel read or write outside.
 struct Segments {
   const int32_t* positions;  ///< [n] row of grad at each sorted place
   const int32_t*
       offsets;  ///< [capacity + 1] first place of each segment; all ids end where the first unused begins
   const int32_t* distinct;  ///< [capacity] table row of each segment
   const int32_t* count;     ///< [1] segments
+  int64_t n, capacity;
+
+  BOV_HOST_DEVICE int64_t size() const { return clamped(*count, 0, capacity); }
+  BOV_HOST_DEVICE int64_t begin(int64_t segment) const { return clamped(offsets[segment], 0, n); }
+  BOV_HOST_DEVICE int64_t position(int64_t place) const { return clamped(positions[place], 0, n - 1); }
 };
 
 /// Sorted places [begin, end) of one chunk; empty behind the last id inside the table.
@@ -38,8 +45,8 @@ struct Chunk {
 };
 
 BOV_HOST_DEVICE Chunk chunk_at(const Segments& segments, int64_t chunk, int64_t length) {
-  const int64_t count = *segments.count;
-  const int64_t all = segments.offsets[count];
+  const int64_t count = segments.size();
+  const int64_t all = count == 0 ? 0 : segments.begin(count);
   Chunk result{chunk * length, (chunk + 1) * length, 0};
   if (result.end > all) {
     result.end = all;
@@ -47,7 +54,7 @@ BOV_HOST_DEVICE Chunk chunk_at(const Segments& segments, int64_t chunk, int64_t 
   int64_t above = count;  // the first segment that begins behind `begin`
   while (result.first_segment + 1 < above) {
     const int64_t middle = result.first_segment + (above - result.first_segment) / 2;
-    if (segments.offsets[middle] <= result.begin) {
+    if (segments.begin(middle) <= result.begin) {
       result.first_segment = middle;
     } else {
       above = middle;
@@ -66,8 +73,8 @@ struct SegmentPiece {
 
 /// What `chunk` has of the segment `segment`, which begins before its end.
 BOV_HOST_DEVICE SegmentPiece segment_piece(const Segments& segments, const Chunk& chunk, int64_t segment) {
-  const int64_t begin = segments.offsets[segment];
-  const int64_t end = segments.offsets[segment + 1];
+  const int64_t begin = segments.begin(segment);
+  const int64_t end = segments.begin(segment + 1);
   return {segments.distinct[segment], begin < chunk.begin ? chunk.begin : begin,
           end < chunk.end ? end : chunk.end, begin<chunk.begin, end> chunk.end};
 }
@@ -78,7 +85,7 @@ BOV_HOST_DEVICE int64_t crossing_segment(const Segments& segments, int64_t chunk
   if (next.begin >= next.end) {
     return -1;
   }
-  const int64_t begin = segments.offsets[next.first_segment];
+  const int64_t begin = segments.begin(next.first_segment);
   return begin < next.begin && begin >= next.begin - length ? next.first_segment : -1;
 }
 

@@ -117,7 +117,7 @@ BOV_HOST_DEVICE auto sum_rows(const ScatterProblem<Grad, Table>& p,
     Pack<Grad, V> rows[kInFlight];
     for (int i = 0; i < kInFlight; ++i) {
       if (k + i < end) {
-        rows[i] = load_pack<Grad, V>(p.grad + p.segments.positions[k + i] * p.grad_stride + column);
+        rows[i] = load_pack<Grad, V>(p.grad + p.segments.position(k + i) * p.grad_stride + column);
       }
     }
     for (int i = 0; i < kInFlight; ++i) {
@@ -142,11 +142,11 @@ BOV_HOST_DEVICE void sum_chunk(const ScatterProblem<Grad, Table>& p,
   const Chunk places = chunk_at(p.segments, chunk, grid.chunk);
   Compute share = 0;
   int64_t segment = places.first_segment;
-  for (int64_t k = places.begin; k < places.end; ++segment) {
+  const int64_t segments = p.segments.size();
+  for (int64_t k = places.begin; k < places.end && segment < segments; ++segment) {
     const SegmentPiece piece = segment_piece(p.segments, places, segment);
     k = piece.end;
-    // An index of another, larger table is no reason to write outside this one.
-    if (piece.row >= p.rows) {
+    if (!is_inside(piece.row, p.rows)) {
       continue;
     }
     const Pack<Compute, V> sum = sum_rows<V>(p, piece.begin, piece.end, column);
@@ -172,9 +172,9 @@ BOV_HOST_DEVICE void combine_chunk(const ScatterProblem<Grad, Table>& p,
   const int64_t column = vector * V;
   const int64_t segment = crossing_segment(p.segments, chunk, grid.chunk);
   Compute share = 0;
-  if (segment >= 0 && p.segments.distinct[segment] < p.rows) {
+  if (segment >= 0 && is_inside(p.segments.distinct[segment], p.rows)) {
     auto sum = load_pack<Compute, V>(p.tails + chunk * p.width + column);
-    const int64_t last = ceil_div(p.segments.offsets[segment + 1], grid.chunk);
+    const int64_t last = ceil_div(p.segments.begin(segment + 1), grid.chunk);
     for (int64_t later = chunk + 1; later < last; ++later) {
       const auto head = load_pack<Compute, V>(p.heads + later * p.width + column);
       for (int j = 0; j < V; ++j) {

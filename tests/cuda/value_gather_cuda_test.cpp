@@ -140,6 +140,26 @@ TEST_CASE("token_index on CUDA equals the reference and leaves out ids outside t
                     Contains("found id 7 outside its table of 6 rows"));
 }
 
+TEST_CASE("value_gather on CUDA sums by any index without leaving its tensors", "[small]") {
+  BOV_NEEDS_CUDA();
+  at::manual_seed(4);
+  const at::Tensor ids = text_like_ids(200, 20).cuda(), other = text_like_ids(200, 20).cuda();
+  const at::Tensor table = at::randn({20, 24}).cuda().requires_grad_(true);
+  const at::Tensor upstream = at::randn({200, 24}).cuda();
+  const auto gradient = [&](const TokenIndex& index) {
+    const at::Tensor out = value_gather(table, ids, std::nullopt, std::nullopt, index);
+    return torch::autograd::grad({out}, {table}, {upstream})[0];
+  };
+  // Float32 sums in another order.
+  CHECK(relative_error(gradient(token_index(other, 20)),
+                       at::zeros_like(table).index_add(0, other, upstream)) < 1e-6);
+  TokenIndex wild = token_index(ids, 20);
+  for (at::Tensor* part : {&wild.positions, &wild.offsets, &wild.distinct, &wild.count}) {
+    part->mul_(-1'000'003).add_(7);
+    CHECK_NOTHROW(gradient(wild).cpu());
+  }
+}
+
 TEST_CASE(
     "value_gather_layers on CUDA equals value_gather table by table, for more tables than one launch takes",
     "[small]") {

@@ -128,7 +128,8 @@ ScatterResult run_scatter(const at::Tensor& grad,
       table.size(0),
       width,
       {index.positions.const_data_ptr<int32_t>(), index.offsets.const_data_ptr<int32_t>(),
-       index.distinct.const_data_ptr<int32_t>(), index.count.const_data_ptr<int32_t>()},
+       index.distinct.const_data_ptr<int32_t>(), index.count.const_data_ptr<int32_t>(),
+       index.positions.numel(), index.distinct.numel()},
       &factor,
       heads.data<Compute>(),
       tails.data<Compute>(),
@@ -237,9 +238,9 @@ TEST_CASE("the scatter kernels equal the CPU kernel, for segments that meet chun
     check_scatter<1, float, float>(at::randint(40, {n}, at::kLong), 40, 3);
     check_scatter<8, c10::Half, c10::Half>(at::randint(3, {n}, at::kLong), 40, 8);
   }
-}
   // The largest blocks, and a second tile of columns that does not fill one.
   check_scatter<1, float, float>(at::randint(7, {100}, at::kLong), 7, 300);
+}
 
 TEST_CASE("the scatter kernels leave out what the index leaves out, and rows that the table does not have") {
   at::manual_seed(3);
@@ -258,5 +259,64 @@ TEST_CASE("the scatter kernels leave out what the index leaves out, and rows tha
     // Sums of some twenty float32 numbers in another order.
     CHECK(relative_error(actual, expected.slice(0, 0, rows)) < 1e-6);
     CHECK(std::isfinite(scale_grad));
+  }
+}
+
+TEST_CASE("the scatter kernels sum by the index that they are given, be it that of other ids") {
+  at::manual_seed(4);
+  const at::Tensor other = at::randint(40, {150}, at::kLong);
+  const at::Tensor grad = at::randn({150, 4});
+  const auto [actual, scale_grad, inside] =
+      run_scatter<4, float, float>(grad, at::randn({40, 4}), bov::ops::token_index(other, 40), 1.0);
+  // Sums of a few float32 numbers in another order.
+  CHECK(relative_error(actual, at::zeros({40, 4}).index_add(0, other, grad)) < 1e-6);
+  CHECK(std::isfinite(scale_grad));
+  CHECK(inside);
+}
+
+TEST_CASE("the scatter kernels read and write inside their tensors, whatever an index says") {
+  at::manual_seed(5);
+  const int64_t n = 150;
+  const at::Tensor grad = at::randn({n, 4});
+  constexpr int kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
+  const at::Tensor values = at::tensor({kLeast, -1, 0, 1, 17, 39, 40, 149, 150, 151, kMost}, at::kInt);
+  const auto wild = [&](const at::Tensor& like) {
+    return values.index_select(0, at::randint(values.numel(), {like.numel()}, at::kLong));
+  };
+  for (const int64_t rows : {40, 0}) {
+    const at::Tensor table = at::randn({rows, 4});
+    TokenIndex good{at::arange(n, at::kInt), at::zeros({rows + 1}, at::kInt), at::full({rows}, 0, at::kInt),
+                    at::zeros({1}, at::kInt)};
+    if (rows > 0) {
+      good = bov::ops::token_index(at::randint(rows, {n}, at::kLong), rows);
+    }
+    const auto check = [&](const TokenIndex& index) {
+      const auto [table_grad, scale_grad, inside] =
+          run_scatter<2, float, float>(grad, table, index, 1.5, 0.0);
+      CHECK(inside);
+      // What lies beside the gradient and the table is NaN, and would show.
+      CHECK(table_grad.isfinite().all().item<bool>());
+      CHECK(std::isfinite(scale_grad));
+    };
+    for (const int count : {kLeast, -1, 0, 1, 40, 41, kMost}) {
+      INFO("rows " << rows << ", count " << count);
+      TokenIndex index = good;
+      index.count = at::full({1}, count, at::kInt);
+      check(index);
+      index.offsets = at::full_like(good.offsets, n);
+      check(index);
+      index.offsets = at::arange(n, n - rows - 1, -1, at::kInt);
+      check(index);
+    }
+    for (int round = 0; round < 20; ++round) {
+      INFO("rows " << rows << ", round " << round);
+      for (const auto part :
+           {&TokenIndex::positions, &TokenIndex::offsets, &TokenIndex::distinct, &TokenIndex::count}) {
+        TokenIndex index = good;
+        index.*part = wild(good.*part);
+        check(index);
+      }
+      check({wild(good.positions), wild(good.offsets), wild(good.distinct), good.count});
+    }
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "csrc/reference/value_gather_reference.h"
+#include "csrc/value_gather_call.h"
 #include "support/catch.h"
 #include "support/finite_difference.h"
 #include "support/tensor_compare.h"
@@ -17,6 +18,7 @@
 namespace {
 
 using bov::ops::token_index;
+using bov::ops::TokenIndex;
 using bov::ops::value_gather;
 using bov::ops::value_gather_layers;
 using bov::testing::bitwise_equal;
@@ -332,6 +334,39 @@ TEST_CASE("value_gather refuses an index of other ids") {
       value_gather(table, ids, std::nullopt, std::nullopt, token_index(at::tensor({1, 7, 1}, at::kLong), 9));
   CHECK_THROWS_WITH(torch::autograd::grad({out.sum()}, {table}),
                     Contains("index is not the token_index of these ids"));
+}
+
+TEST_CASE("value_gather and its backward pass say alike on each backend what no index of these ids can be") {
+  const at::Tensor some = at::tensor({1, 4, 1, 0, 2, 3, 3, 0}, at::kLong);
+  for (const at::Device device : {at::kCPU, at::kMeta}) {
+    INFO(device);
+    const at::Tensor table = at::randn({5, 3}, device), grad = at::randn({8, 3}, device);
+    const at::Tensor ids = some.to(device);
+    const auto list = [](const TokenIndex& index) {
+      return std::vector<at::Tensor>{index.positions, index.offsets, index.distinct, index.count};
+    };
+    const std::vector<at::Tensor> good = list(token_index(ids, 5));
+    const auto with = [&](size_t i, const at::Tensor& tensor) {
+      std::vector<at::Tensor> index = good;
+      index[i] = tensor;
+      return index;
+    };
+    for (const auto& [index, message] : std::vector<std::pair<std::vector<at::Tensor>, std::string>>{
+             {{good[0], good[1], good[2]}, "index must be the four tensors of token_index, got 3"},
+             {with(0, good[0].to(at::kLong)), "index[0] must be int32 [8] on " + device.str()},
+             {list(token_index(ids.slice(0, 1), 5)), "index[0] must be int32 [8] on " + device.str()},
+             {list(token_index(ids, 9)), "index[1] must be int32 [6] on " + device.str()},
+             {with(2, at::zeros({10}, good[2].options()).slice(0, 0, 10, 2)),
+              "index[2] must be int32 [5] on"},
+             {with(3, at::zeros({1}, at::device(at::kMeta == device ? at::kCPU : at::kMeta).dtype(at::kInt))),
+              "index[3] must be int32 [1] on " + device.str()}}) {
+      CHECK_THROWS_WITH(bov::ops::call_value_gather_layers({table}, ids, {}, index, std::nullopt),
+                        Contains("value_gather: " + message));
+      CHECK_THROWS_WITH(
+          bov::ops::call_value_gather_layers_backward({grad}, {table}, ids, {}, index, true, false),
+          Contains("value_gather: " + message));
+    }
+  }
 }
 
 TEST_CASE("value_gather_layers names what is wrong with its lists") {
