@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace bov::ops::cpu {
@@ -52,31 +53,35 @@ void copy_ids(const at::Tensor& ids, int64_t rows, int64_t sequence, SequenceVie
   }
 }
 
-/// Finds the distinct ids of a view without a branch that text would mislead.
+/// Finds the distinct ids of a view without a branch that text would mislead. Their places are looked up in an
+/// open-addressed map that lives for this call: it takes 16 bytes a slot in view at most, whatever the table's size. An
+/// array over rows would take 4 bytes a row for each thread and stay. Yet the map is that array where the table is not
+/// larger than it: ids below its size have entries of their own, and none is searched for.
 void mark_distinct(int64_t rows, SequenceView& view) {
-  // -1 for every row of the table, between calls.
-  thread_local std::vector<int32_t> place_of_row;
-  if (place_of_row.size() < static_cast<size_t>(rows)) {
-    place_of_row.resize(rows, -1);
-  }
+  const auto size = std::bit_ceil(static_cast<uint64_t>(std::min(rows, 2 * view.count())));
+  const int bits = std::countr_zero(size);
+  std::vector<int32_t> map(size);  // 1 + the id's place, or 0
   view.place.resize(view.count());
   view.distinct.resize(std::min(view.count(), rows) + 1);
-  int32_t* place_of = place_of_row.data();
   int32_t* distinct = view.distinct.data();
   int32_t found = 0;
   for (int64_t j = 0; j < view.count(); ++j) {
     const int32_t id = view.ids[j];
-    const bool fresh = place_of[id] < 0;
-    const int32_t place = fresh ? found : place_of[id];
-    place_of[id] = place;
+    const auto high = static_cast<uint64_t>(id) >> bits;
+    uint64_t entry = (static_cast<uint64_t>(id) ^ high * 0x9e3779b97f4a7c15u) & (size - 1);
+    int32_t known = map[entry];
+    // One condition without a shortcut, so that it is always false where nothing is searched for.
+    while ((known != 0) & (distinct[known - (known != 0)] != id)) {
+      entry = (entry + 1) & (size - 1);
+      known = map[entry];
+    }
+    const int32_t place = known == 0 ? found : known - 1;
+    map[entry] = place + 1;
     distinct[found] = id;
-    found += fresh;
+    found += known == 0;
     view.place[j] = place;
   }
   view.distinct.resize(found);
-  for (const int32_t id : view.distinct) {
-    place_of[id] = -1;
-  }
 }
 
 void choose_algorithm(BankAlgorithm wanted, int64_t rows, SequenceView& view) {

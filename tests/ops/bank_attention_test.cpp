@@ -132,6 +132,21 @@ TEST_CASE("bank_attention adds up long histories in several groups and ranges") 
   }
 }
 
+TEST_CASE("bank_attention finds equal ids in tables of any size") {
+  at::manual_seed(6);
+  for (const int64_t rows : {1, 2, 63, 300, 1000, 100000}) {
+    BankCase c = bank_case({.batch = 2, .slots = 150, .rows = rows});
+    for (const int64_t step : {1, 64, 512, 4096}) {
+      INFO("rows " << rows << ", step " << step);
+      check_exact(c);
+      // Few ids, at equal distances and with one more between them.
+      c.ids = (at::randint(20, {2, 150}, at::kLong) * step + at::randint(2, {2, 150}, at::kLong)) % rows;
+    }
+    c.ids = at::randint(rows, {2, 150}, at::kLong);
+    check_exact(c);
+  }
+}
+
 TEST_CASE("bank_attention chooses by the number of slots and by how often ids repeat") {
   at::manual_seed(5);
   const auto chosen = [](const BankCase& c) {
