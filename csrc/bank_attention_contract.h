@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "csrc/bank_attention.h"
-#include "csrc/value_gather_contract.h"
+#include "csrc/value_dtype.h"
 
 /// What bank_attention accepts, said once and called by its CPU, CUDA and Meta kernels. Lengths and the range
 /// of ids are a matter of values, so each device's kernel checks them.
@@ -132,11 +132,6 @@ inline void check_bank_attention(const at::Tensor& q,
                 "bank_attention: scale must be one float64, float32, bfloat16 or float16 number, got ",
                 scale->sym_sizes(), " ", scale->scalar_type());
   }
-}
-
-/// Precision of the arithmetic.
-inline at::ScalarType bank_attention_compute_type(at::ScalarType q) {
-  return q == at::kDouble ? at::kDouble : at::kFloat;
 }
 
 }  // namespace bov::ops

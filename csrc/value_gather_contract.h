@@ -9,20 +9,12 @@
 #include <vector>
 
 #include "csrc/token_index.h"
+#include "csrc/value_dtype.h"
 
 /// What value_gather accepts and the frame of its forward and backward pass, said once for the CPU, CUDA and Meta
 /// kernels, so that bad input gets the same error everywhere. The range of ids is a matter of values, so each device's
 /// kernel checks it.
 namespace bov::ops {
-
-/// Compute precision of value_gather: float64 if either side is, else float32.
-inline at::ScalarType value_gather_compute_type(at::ScalarType table, at::ScalarType out) {
-  return table == at::kDouble || out == at::kDouble ? at::kDouble : at::kFloat;
-}
-
-inline bool is_value_dtype(at::ScalarType dtype) {
-  return dtype == at::kDouble || dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf;
-}
 
 /// Checks the arguments as value_gather.h says, with one error for each that is wrong, and returns the results to be
 /// filled, [*ids.shape, W] a table.

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "csrc/value_gather_contract.h"
+#include "csrc/value_dtype.h"
 
 /// What windowed_attention accepts, said once and called on every backend.
 namespace bov::ops {
@@ -39,11 +39,6 @@ inline void check_windowed_attention(const at::Tensor& q,
   TORCH_CHECK(left >= 0, "windowed_attention: left must be 0 or more, got ", left);
 }
 
-/// Precision of scores and sums.
-inline at::ScalarType windowed_attention_compute_type(at::ScalarType dtype) {
-  return dtype == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 /// The same for the backward op: grad and out have the shape and dtype of q, logsumexp is what the forward op gives.
 inline void check_windowed_attention_backward(const at::Tensor& grad,
                                               const at::Tensor& q,
@@ -62,7 +57,7 @@ inline void check_windowed_attention_backward(const at::Tensor& grad,
   TORCH_CHECK(logsumexp.dim() == 3 && logsumexp.sym_size(0) == q.sym_size(0) &&
                   logsumexp.sym_size(1) == q.sym_size(2) && logsumexp.sym_size(2) == q.sym_size(1),
               "_windowed_attention_backward: logsumexp must be [B, heads, T], got ", logsumexp.sym_sizes());
-  const at::ScalarType compute = windowed_attention_compute_type(q.scalar_type());
+  const at::ScalarType compute = compute_type(q.scalar_type());
   TORCH_CHECK(logsumexp.scalar_type() == compute && logsumexp.device() == q.device(),
               "_windowed_attention_backward: logsumexp must be ", compute, " on ", q.device(), ", got ",
               logsumexp.scalar_type(), " on ", logsumexp.device());

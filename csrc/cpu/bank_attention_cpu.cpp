@@ -17,7 +17,7 @@ at::Tensor attend(const at::Tensor& q,
                   double scale,
                   const float* row_scale,
                   const std::vector<cpu::SequenceView>& views) {
-  const at::Tensor queries = q.to(bank_attention_compute_type(q.scalar_type())).contiguous();
+  const at::Tensor queries = q.to(compute_type(q.scalar_type())).contiguous();
   at::Tensor out = at::empty_like(queries);
   cpu::BankAttentionRun<Compute>(q, keys, table, row_scale, left, views)
       .run(queries.const_data_ptr<Compute>(), static_cast<Compute>(scale), out.mutable_data_ptr<Compute>());

@@ -56,7 +56,7 @@ std::tuple<at::Tensor, at::Tensor> windowed_attention_cpu(const at::Tensor& q,
                                                           const at::Tensor& v,
                                                           int64_t left) {
   check_windowed_attention(q, k, v, left);
-  const auto compute = q.options().dtype(windowed_attention_compute_type(q.scalar_type()));
+  const auto compute = q.options().dtype(compute_type(q.scalar_type()));
   at::Tensor out = at::empty(q.sizes(), q.options());
   at::Tensor logsumexp = at::zeros({q.size(0), q.size(2), q.size(1)}, compute);
   if (q.numel() == 0) {

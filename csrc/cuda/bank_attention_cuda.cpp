@@ -74,7 +74,7 @@ at::Tensor bank_attention_cuda(const at::Tensor& q,
   if (q.numel() == 0 || keys.size(1) == 0) {
     return out.zero_();
   }
-  const at::ScalarType compute = bank_attention_compute_type(q.scalar_type());
+  const at::ScalarType compute = compute_type(q.scalar_type());
   const at::TensorOptions options = q.options().dtype(compute);
   const kernels::BankShape shape{q.size(0), q.size(1),    q.size(2), keys.size(2),
                                  q.size(3), keys.size(1), left,      table.size(0)};

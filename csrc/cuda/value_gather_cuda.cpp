@@ -39,7 +39,7 @@ std::vector<at::Tensor> value_gather_layers_cuda(at::TensorList tables,
     const at::Tensor rows = alive.emplace_back(with_adjacent_columns(tables[i]));
     at::Tensor factor;
     if (!scales.empty()) {
-      factor = alive.emplace_back(scales[i].to(value_gather_compute_type(table_type, out_type)));
+      factor = alive.emplace_back(scales[i].to(compute_type(table_type, out_type)));
     }
     layers.push_back(
         {rows.const_data_ptr(), rows.stride(0), data_or_null(factor), results[i].mutable_data_ptr()});
@@ -56,8 +56,7 @@ std::vector<at::Tensor> value_gather_layers_cuda(at::TensorList tables,
 void sum_layer(const ValueGatherLayer& layer, const TokenIndex& index, int64_t positions) {
   const int64_t rows = layer.table.size(0);
   const int64_t width = layer.table.size(1);
-  const at::ScalarType compute =
-      value_gather_compute_type(layer.table.scalar_type(), layer.grad.scalar_type());
+  const at::ScalarType compute = compute_type(layer.table.scalar_type(), layer.grad.scalar_type());
   const at::Tensor grad = with_adjacent_columns(layer.grad.reshape({positions, width}));
   const at::Tensor table = with_adjacent_columns(layer.table);
   const at::Tensor factor = scale_in(layer.scale, compute);

@@ -13,7 +13,7 @@ std::tuple<at::Tensor, at::Tensor> windowed_attention_meta(const at::Tensor& q,
   check_windowed_attention(q, k, v, left);
   return {at::empty_symint(q.sym_sizes(), q.options()),
           at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1)},
-                           q.options().dtype(windowed_attention_compute_type(q.scalar_type())))};
+                           q.options().dtype(compute_type(q.scalar_type())))};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> windowed_attention_backward_meta(const at::Tensor& grad,

@@ -29,7 +29,7 @@ at::Tensor bank_attention(const at::Tensor& q,
                           const std::optional<at::Tensor>& scale,
                           const std::optional<at::Tensor>& row_scale) {
   check_bank_attention(q, keys, table, ids, lengths, left, scale, row_scale);
-  const at::ScalarType compute = bank_attention_compute_type(q.scalar_type());
+  const at::ScalarType compute = compute_type(q.scalar_type());
   const int64_t queries = q.size(1);
   const int64_t key_heads = keys.size(2);
   const int64_t group = q.size(2) / key_heads;

@@ -11,7 +11,7 @@ at::Tensor value_gather(const at::Tensor& table,
                         const std::optional<at::Tensor>& scale,
                         std::optional<at::ScalarType> dtype) {
   const at::ScalarType out = dtype.value_or(table.scalar_type());
-  const at::ScalarType compute = value_gather_compute_type(table.scalar_type(), out);
+  const at::ScalarType compute = compute_type(table.scalar_type(), out);
   at::Tensor values = at::embedding(table.to(compute), ids);
   if (scale.has_value()) {
     values = values * scale->to(compute).reshape({});

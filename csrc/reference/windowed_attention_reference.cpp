@@ -11,7 +11,7 @@ namespace bov::ops::reference {
 
 at::Tensor windowed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t left) {
   check_windowed_attention(q, k, v, left);
-  const at::ScalarType compute = windowed_attention_compute_type(q.scalar_type());
+  const at::ScalarType compute = compute_type(q.scalar_type());
   const int64_t group = q.size(2) / k.size(2);
   const at::Tensor queries = q.to(compute).transpose(1, 2);
   const at::Tensor keys = k.to(compute).transpose(1, 2).repeat_interleave(group, 1);
