@@ -1,12 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
+#include "csrc/cpu/exponential.h"
 #include "csrc/cpu/row_math.h"
 #include "csrc/cpu/tile_product.h"
 
@@ -33,35 +32,6 @@ struct Window {
     return {std::max<int64_t>(0, first - offset - left), std::min(keys, last - offset + 1)};
   }
 };
-
-/// e^x for x <= 0, to about one unit in the last place in float32; 0 below e^-87 and a NaN for a NaN.
-template <typename T>
-BOV_ALWAYS_INLINE T exponential(T x) {
-  if constexpr (std::is_same_v<T, float>) {
-    // e^x = 2^n·e^r with a whole n and |r| <= ln(2)/2. Adding 1.5·2^23 rounds to a whole number and leaves it in the
-    // low bits; ln(2) has a high part whose product with n is exact.
-    constexpr float kRound = 0x1.8p23f;
-    const float shifted = x * 0x1.715476p0f + kRound;
-    const float n = shifted - kRound;
-    const float r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
-    // The series of e^r up to r^7/7!; what is left is below 2^-27.
-    float series = 1.0f / 5040;
-    series = series * r + 1.0f / 720;
-    series = series * r + 1.0f / 120;
-    series = series * r + 1.0f / 24;
-    series = series * r + 1.0f / 6;
-    series = series * r + 0.5f;
-    series = series * r + 1.0f;
-    series = series * r + 1.0f;
-    // A product, not a sum of exponents, which would make a number of a NaN.
-    const float power = series * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u);
-    // A mask, not a branch: the compiler would move the series into the branch and not vectorise it.
-    const uint32_t keep = x < -87.0f ? 0u : 0xffffffffu;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(power) & keep);
-  } else {
-    return std::exp(x);
-  }
-}
 
 /// Rows of `in` as T times `factor`.
 template <typename In, typename T>

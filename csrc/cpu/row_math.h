@@ -10,39 +10,16 @@
 #include <emmintrin.h>
 #endif
 
+#include "csrc/cpu/instruction_set.h"
 #include "csrc/kernels/host_device.h"
 
-/// Loops over one row, written so that the compiler turns them into vector code, and a switch to the widest
-/// instruction set that pays for memory-bound rows.
-#define BOV_ALWAYS_INLINE inline __attribute__((always_inline))
-
+/// Loops over one row, written so that the compiler turns them into vector code.
 namespace bov::ops::cpu {
 
 /// Rows of `width` elements below which a second thread costs more than it helps.
 inline int64_t rows_per_task(int64_t width) {
   constexpr int64_t kElementsPerTask = 32768;
   return std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, width));
-}
-
-#if defined(__x86_64__)
-template <typename Loop, typename... Args>
-__attribute__((target("avx2,f16c"))) void run_avx2(const Args&... args) {
-  Loop::run(args...);
-}
-#endif
-
-/// Calls Loop::run(args...), compiled for AVX2 where the processor has it. `run` and what it calls in its
-/// inner loops must be BOV_ALWAYS_INLINE: a call is compiled for the oldest processor. Both versions give the
-/// same bits, since neither contracts products and sums.
-template <typename Loop, typename... Args>
-void run_widest(const Args&... args) {
-#if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  if (has_avx2) {
-    return run_avx2<Loop>(args...);
-  }
-#endif
-  Loop::run(args...);
 }
 
 /// kernels::element_cast without branches for bfloat16, which vectorises.

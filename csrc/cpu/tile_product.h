@@ -5,8 +5,7 @@
 
 #include "csrc/cpu/row_math.h"
 
-/// Products of small matrices that stay in cache, for kernels that fuse several of them; and a switch to fused
-/// multiply-add where the processor has it.
+/// Products of small matrices that stay in cache, for kernels that fuse several of them (run_fused).
 namespace bov::ops::cpu {
 
 /// Columns of a tile of results: two vectors of 32 bytes.
@@ -14,29 +13,6 @@ template <typename T>
 inline constexpr int64_t kTileColumns = 64 / sizeof(T);
 /// Rows of a tile: its 12 vectors leave room for a row of b and a broadcast in 16 registers.
 inline constexpr int64_t kTileRows = 6;
-
-#if defined(__x86_64__)
-#define BOV_TARGET_FMA __attribute__((target("avx2,fma,f16c")))
-
-template <typename Loop, typename... Args>
-BOV_TARGET_FMA void run_fma(const Args&... args) {
-  Loop::template run<true>(args...);
-}
-#endif
-
-/// Calls Loop::run<fma>(args...), compiled for AVX2 with fused multiply-add where the processor has it. As for
-/// run_widest, what it calls in its inner loops must be BOV_ALWAYS_INLINE; the two versions differ by rounding errors.
-template <typename Loop, typename... Args>
-void run_fused(const Args&... args) {
-#if defined(__x86_64__)
-  static const bool has_fma =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (has_fma) {
-    return run_fma<Loop>(args...);
-  }
-#endif
-  Loop::template run<false>(args...);
-}
 
 /// Half-open range of rows or columns.
 struct Range {

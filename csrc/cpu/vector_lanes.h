@@ -3,15 +3,15 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "csrc/cpu/exponential.h"
 #include "csrc/cpu/row_math.h"
 
-/// Short vectors of the compiler's own kind, and a switch to the widest that the processor has. Where
-/// row_math.h leaves vectorisation to the compiler, these loops keep many vectors in registers by name.
+/// Short vectors of the compiler's own kind, for run_lanes. Where row_math.h leaves vectorisation to the compiler, loops
+/// over these keep many vectors in registers by name.
 /// Functions take vectors by reference: passing them by value would depend on the instruction set.
 namespace bov::ops::cpu {
 
@@ -26,44 +26,6 @@ using Lanes = typename LanesOf<T, L>::type;
 /// Numbers of type Compute in one register of `Bytes` bytes.
 template <typename Compute, int Bytes>
 constexpr int kLanes = Bytes / static_cast<int>(sizeof(Compute));
-
-#if defined(__x86_64__)
-template <typename Loop, typename... Args>
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c"))) void run_lanes_avx512(
-    const Args&... args) {
-  Loop::template run<64>(args...);
-}
-template <typename Loop, typename... Args>
-__attribute__((target("avx2,fma,f16c"))) void run_lanes_avx2(const Args&... args) {
-  Loop::template run<32>(args...);
-}
-#endif
-
-/// Calls Loop::run<Bytes>(args...) with the bytes of the widest register, compiled for it. `run` and what it
-/// calls in its inner loops must be BOV_ALWAYS_INLINE. Results differ between processors by rounding.
-template <typename Loop, typename... Args>
-void run_lanes(const Args&... args) {
-#if defined(__x86_64__)
-  static const bool has_avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  static const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
-                                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                                 __builtin_cpu_supports("avx512vl");
-  if (has_avx512) {
-    return run_lanes_avx512<Loop>(args...);
-  }
-  if (has_avx2) {
-    return run_lanes_avx2<Loop>(args...);
-  }
-#endif
-  Loop::template run<16>(args...);
-}
-
-template <typename To, typename From>
-BOV_ALWAYS_INLINE void copy_bits(To& to, const From& from) {
-  static_assert(sizeof(To) == sizeof(From));
-  std::memcpy(&to, &from, sizeof(To));
-}
 
 /// The float16 numbers whose bits are in `half`, by shifting exponents: 2^112 lies between the two biases.
 template <int L>
@@ -179,37 +141,16 @@ BOV_ALWAYS_INLINE void sum_lanes(const Lanes<Compute, L> (&vectors)[Count], Comp
   }
 }
 
-/// x = e^x for x <= 0, with a relative error of some 2^-23; 0 below -87, where float32 loses precision.
+/// exponential of each lane.
 template <int L>
 BOV_ALWAYS_INLINE void exp_lanes(Lanes<float, L>& x) {
-  // e^x = 2^n e^r: adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
-  constexpr float kRounding = 0x1.8p23f;
-  const Lanes<float, L> shifted = x * 1.44269504f + kRounding;
-  const Lanes<float, L> n = shifted - kRounding;
-  // ln 2 in two parts, the first short enough that its products are exact; |r| < 0.35.
-  const Lanes<float, L> r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-  Lanes<float, L> power = r * (1.0f / 5040) + 1.0f / 720;
-  power = power * r + 1.0f / 120;
-  power = power * r + 1.0f / 24;
-  power = power * r + 1.0f / 6;
-  power = power * r + 0.5f;
-  power = power * r + 1.0f;
-  power = power * r + 1.0f;
-  Lanes<int32_t, L> exponent;
-  copy_bits(exponent, shifted);
-  exponent = (exponent - 0x4b400000 + 127) << 23;
-  Lanes<float, L> scale;
-  copy_bits(scale, exponent);
-  const Lanes<int32_t, L> tiny = x < -87.0f;
-  Lanes<int32_t, L> bits;
-  copy_bits(bits, power * scale);
-  copy_bits(x, bits & ~tiny);
+  exponential_in_place<Lanes<uint32_t, L>>(x);
 }
 
 template <int L>
 BOV_ALWAYS_INLINE void exp_lanes(Lanes<double, L>& x) {
   for (int i = 0; i < L; ++i) {
-    x[i] = std::exp(x[i]);
+    x[i] = exponential(x[i]);
   }
 }
 

@@ -19,13 +19,8 @@ using bov::testing::unit_roundoff;
 
 std::vector<int> register_bytes() {
   std::vector<int> widths = {16};
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) widths.push_back(32);
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    widths.push_back(64);
-  }
-#endif
+  if (instruction_set() >= InstructionSet::avx2) widths.push_back(32);
+  if (instruction_set() >= InstructionSet::avx512) widths.push_back(64);
   return widths;
 }
 
