@@ -2,7 +2,7 @@
 
 #include <torch/library.h>
 
-#include "csrc/windowed_attention_calls.h"
+#include "csrc/windowed_attention_call.h"
 #include "csrc/windowed_attention_contract.h"
 
 namespace bov::ops {

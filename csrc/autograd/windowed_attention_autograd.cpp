@@ -2,7 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "csrc/windowed_attention_calls.h"
+#include "csrc/windowed_attention_call.h"
 
 namespace bov::ops {
 namespace {
