@@ -47,7 +47,7 @@ void BankPasses<Compute>::reorder(at::ScalarType type,
 }
 
 template <typename Compute>
-void BankPasses<Compute>::score(const BankShape& shape,
+void BankPasses<Compute>::score(const QueryGroups& shape,
                                 const StoredRows& keys,
                                 int64_t begin,
                                 int64_t count,
@@ -74,7 +74,7 @@ void BankPasses<Compute>::weigh(const typename WeighSlots<Compute>::Problem& pro
 }
 
 template <typename Compute>
-void BankPasses<Compute>::add_rows(const BankShape& shape,
+void BankPasses<Compute>::add_rows(const QueryGroups& shape,
                                    const StoredRows& table,
                                    const int32_t* ids,
                                    const Compute* weights,

@@ -30,7 +30,7 @@ struct BankPasses {
                       Compute* out);
 
   /// scores[slot, row] of the slots [begin, begin + count) of `keys`, for ordered and scaled queries.
-  static void score(const BankShape& shape,
+  static void score(const QueryGroups& shape,
                     const StoredRows& keys,
                     int64_t begin,
                     int64_t count,
@@ -43,7 +43,7 @@ struct BankPasses {
   static void weigh(const typename WeighSlots<Compute>::Problem& problem);
 
   /// out[row, :] = sum over k of weights[k, row] * table[ids[k]], in the order of elements of the table's type.
-  static void add_rows(const BankShape& shape,
+  static void add_rows(const QueryGroups& shape,
                        const StoredRows& table,
                        const int32_t* ids,
                        const Compute* weights,

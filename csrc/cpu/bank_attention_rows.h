@@ -63,7 +63,7 @@ BOV_ALWAYS_INLINE void add_tile(const Table* const* rows,
 template <typename Table, typename Compute>
 struct AddTableRows {
   struct Problem {
-    BankShape shape;
+    QueryGroups shape;
     const Table* table;
     int64_t row_stride;
     int64_t count;
@@ -76,7 +76,7 @@ struct AddTableRows {
   BOV_ALWAYS_INLINE static void tile(const Problem& p, int64_t k) {
     // Hardware does not foresee jumps between rows, so they are asked for two tiles early.
     constexpr int64_t kRowsAhead = 2 * kTile;
-    const BankShape& shape = p.shape;
+    const QueryGroups& shape = p.shape;
     const Table* rows[Rows];
     const Table* next[Rows];
     for (int r = 0; r < Rows; ++r) {

@@ -10,19 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "csrc/cpu/bank_attention_parts.h"
 #include "csrc/cpu/bank_attention_passes.h"
 #include "csrc/cpu/bank_attention_view.h"
 
 namespace bov::ops::cpu {
-
-// Work is cut by these lengths and by nothing else, so that results do not depend on the number of threads.
-/// Slots whose scores one task computes.
-constexpr int64_t kSplitSlots = 256;
-/// Slots whose weights one task adds up. Each group has weights of its own for all distinct rows, so groups are few.
-constexpr int64_t kGroupSlots = 16384;
-constexpr int64_t kMostGroups = 8;
-/// Distinct rows that one task adds up.
-constexpr int64_t kRangeRows = 256;
 
 /// One call of bank_attention. Slots are cut into splits, whose scores are independent tasks. For the indirect
 /// algorithm a split also adds up its table rows; for the aggregated one the weights of equal ids are added first,
@@ -59,39 +51,12 @@ class BankAttentionRun {
   }
 
  private:
-  /// Some slots of a sequence's view, or some of its distinct rows. Its sums count times
-  /// e^(largest - the largest of all parts).
-  struct Part {
-    int64_t sequence, begin, count;
-    Compute* largest = nullptr;  ///< [padded]
-    Compute* sums = nullptr;     ///< [padded] sums of weights, or null
-    Compute* out = nullptr;      ///< [rows, width] weighted sums of table rows, or null
-    Compute* weights = nullptr;  ///< [distinct rows, padded], of a group or a range
-    int64_t groups = 0;          ///< of a range: how many such weights follow each other
-  };
+  using Part = BankPart<Compute>;
   using Passes = BankPasses<Compute>;
 
   Compute* allocate(int64_t count) {
     buffers_.push_back(std::make_unique_for_overwrite<Compute[]>(count));
     return buffers_.back().get();
-  }
-
-  template <typename Body>
-  static void for_parts(const std::vector<Part>& parts, const Body& body) {
-    at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        body(parts[i]);
-      }
-    });
-  }
-
-  /// Appends equal parts of [0, count) of a sequence, copies of `part`.
-  static void cut(int64_t count, int64_t pieces, Part part, std::vector<Part>& out) {
-    const int64_t length = (count + pieces - 1) / pieces;
-    for (part.begin = 0; part.begin < count; part.begin += length) {
-      part.count = std::min(length, count - part.begin);
-      out.push_back(part);
-    }
   }
 
   /// Row of a query and a head of q among the rows of a sequence: those that share a key head are neighbours.
@@ -119,7 +84,7 @@ class BankAttentionRun {
       first_slot_.push_back(slots);
       slots += views_[b].count();
       const int64_t pieces = std::max<int64_t>(1, (views_[b].count() + kSplitSlots / 2) / kSplitSlots);
-      cut(views_[b].count(), pieces, {static_cast<int64_t>(b), 0, 0}, splits_);
+      cut_parts(views_[b].count(), pieces, {static_cast<int64_t>(b), 0, 0}, splits_);
     }
     scores_ = allocate(slots * shape_.padded);
     for (Part& split : splits_) {
@@ -194,7 +159,7 @@ class BankAttentionRun {
       const auto distinct = static_cast<int64_t>(view.distinct.size());
       Part part{static_cast<int64_t>(b), 0, 0, largest};
       const size_t first_group = groups_.size();
-      cut(view.count(), std::clamp<int64_t>(view.count() / kGroupSlots, 1, kMostGroups), part, groups_);
+      cut_parts(view.count(), std::clamp<int64_t>(view.count() / kGroupSlots, 1, kMostGroups), part, groups_);
       part.groups = static_cast<int64_t>(groups_.size() - first_group);
       part.weights = allocate(part.groups * distinct * shape_.padded);
       for (int64_t i = 0; i < part.groups; ++i) {
@@ -203,7 +168,7 @@ class BankAttentionRun {
         group.weights = part.weights + i * distinct * shape_.padded;
       }
       const size_t first_range = ranges_.size();
-      cut(distinct, std::max<int64_t>(1, distinct / kRangeRows), part, ranges_);
+      cut_parts(distinct, std::max<int64_t>(1, distinct / kRangeRows), part, ranges_);
       for (size_t i = first_range; i < ranges_.size(); ++i) {
         ranges_[i].out = allocate(shape_.rows * shape_.width);
       }
@@ -241,32 +206,14 @@ class BankAttentionRun {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t query_and_head = i % shape_.rows;
         const int64_t row = row_of(query_and_head / heads_, query_and_head % heads_);
-        const Compute total = add_parts(parts[i / shape_.rows], row, sum.data());
+        const Compute total = add_parts(parts[i / shape_.rows], row, shape_.width, sum.data());
         Passes::reorder(table_.type, sum.data(), 1, shape_.width, true, total == 0 ? 0 : scale / total,
                         out + i * shape_.width);
       }
     });
   }
 
-  /// Adds up a row's weighted sums; returns the sum of its weights, 0 where the sequence has no slots.
-  Compute add_parts(const std::vector<const Part*>& parts, int64_t row, Compute* sum) const {
-    std::fill_n(sum, shape_.width, Compute(0));
-    Compute largest = std::numeric_limits<Compute>::lowest();
-    for (const Part* part : parts) {
-      largest = std::max(largest, part->largest[row]);
-    }
-    Compute total = 0;
-    for (const Part* part : parts) {
-      const Compute factor = std::exp(part->largest[row] - largest);
-      total += part->sums == nullptr ? 0 : factor * part->sums[row];
-      for (int64_t d = 0; part->out != nullptr && d < shape_.width; ++d) {
-        sum[d] += factor * part->out[row * shape_.width + d];
-      }
-    }
-    return total;
-  }
-
-  BankShape shape_;
+  QueryGroups shape_;
   int64_t queries_, heads_, left_;
   StoredRows keys_, table_;
   int64_t key_batch_bytes_;

@@ -63,7 +63,7 @@ BOV_ALWAYS_INLINE void dot_tile(const Key* const* keys,
 template <typename Key, typename Compute>
 struct ScoreSlots {
   struct Problem {
-    BankShape shape;
+    QueryGroups shape;
     const Key* keys;  ///< first slot
     int64_t slot_stride, head_stride;
     int64_t count;
@@ -73,7 +73,7 @@ struct ScoreSlots {
 
   template <int L, int Slots>
   BOV_ALWAYS_INLINE static void tile(const Problem& p, int64_t slot, int64_t head) {
-    const BankShape& shape = p.shape;
+    const QueryGroups& shape = p.shape;
     const Key* keys[Slots];
     for (int s = 0; s < Slots; ++s) {
       keys[s] = p.keys + (slot + s) * p.slot_stride + head * p.head_stride;
@@ -97,7 +97,7 @@ struct ScoreSlots {
   template <int Bytes>
   BOV_ALWAYS_INLINE static void run(const Problem& p) {
     constexpr int L = kLanes<Compute, Bytes>;
-    const BankShape& shape = p.shape;
+    const QueryGroups& shape = p.shape;
     int64_t slot = 0;
     for (; slot + kTile <= p.count; slot += kTile) {
       for (int64_t head = 0; head < shape.heads; ++head) {

@@ -17,7 +17,7 @@ constexpr int kScoreLanes = 8;
 /// Slots or rows that are read together, so that their loads overlap and an accumulator is kept in a register.
 constexpr int kTile = 4;
 
-struct BankShape {
+struct QueryGroups {
   int64_t heads;   ///< of keys
   int64_t group;   ///< queries that share a key head
   int64_t width;   ///< head size

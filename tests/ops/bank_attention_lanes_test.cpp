@@ -47,7 +47,7 @@ struct ExpAll {
 
 /// Scores and weighted sums of rows of type T against float64.
 template <typename T>
-void check_loops(int bytes, const at::Tensor& stored, const BankShape& shape) {
+void check_loops(int bytes, const at::Tensor& stored, const QueryGroups& shape) {
   const int64_t count = stored.size(0);
   const T* data = stored.const_data_ptr<T>();
   const at::Tensor exact = stored.to(at::kDouble).view({count, shape.heads, 1, shape.width});
@@ -96,7 +96,7 @@ TEST_CASE("the vector loops agree with float64 in every register width and dtype
       for (const int64_t width : {1, 5, 16, 33, 64, 130}) {
         INFO("registers of " << bytes << " bytes, group " << group << ", width " << width);
         const int64_t heads = 2;
-        const BankShape shape{heads, group, width, heads * group, (heads * group + 7) / 8 * 8};
+        const QueryGroups shape{heads, group, width, heads * group, (heads * group + 7) / 8 * 8};
         const at::Tensor rows = at::randn({11, heads * width});
         check_loops<float>(bytes, rows, shape);
         check_loops<c10::BFloat16>(bytes, rows.to(at::kBFloat16), shape);
