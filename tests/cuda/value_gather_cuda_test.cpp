@@ -140,6 +140,28 @@ TEST_CASE("token_index on CUDA equals the reference and leaves out ids outside t
                     Contains("found id 7 outside its table of 6 rows"));
 }
 
+TEST_CASE("value_gather on CUDA reads and writes more than 2^31 elements") {
+  BOV_NEEDS_CUDA();
+  const int64_t many = (int64_t{1} << 21) + 2, width = 1024;
+  {
+    at::Tensor table = at::zeros({many, width}, at::device(at::kCUDA).dtype(at::kBFloat16));
+    table[many - 1].fill_(3.0);
+    table.requires_grad_(true);
+    const at::Tensor out = value_gather(table, at::tensor({many - 1, int64_t{1}}, at::kLong).cuda());
+    CHECK(at::equal(out[0], table[many - 1]));
+    const at::Tensor gradient = torch::autograd::grad({out.sum()}, {table})[0];
+    CHECK(at::equal(gradient[many - 1], at::ones_like(gradient[0])));
+    CHECK(gradient.sum(at::kFloat).item<float>() == 2.0f * width);
+  }
+  const at::Tensor table = at::randn({2, width}).to(at::kBFloat16).cuda().requires_grad_(true);
+  at::Tensor ids = at::zeros({many}, at::kLong);
+  ids[many - 1] = 1;
+  const at::Tensor out = value_gather(table, ids.cuda());
+  CHECK(at::equal(out[many - 1], table[1]));
+  CHECK(at::equal(out[many - 2], table[0]));
+  CHECK(at::equal(torch::autograd::grad({out}, {table}, {out.detach()})[0][1], table[1]));
+}
+
 TEST_CASE("value_gather on CUDA sums by any index without leaving its tensors", "[small]") {
   BOV_NEEDS_CUDA();
   at::manual_seed(4);
