@@ -8,8 +8,8 @@ namespace bov {
 
 /// cos and sin of position·base^(-2j/D), each [T, 1, D/2] in compute dtype: they broadcast over [B, T, H, D/2].
 struct BOV_API RotaryTables {
-  torch::Tensor cos;
-  torch::Tensor sin;
+  torch::Tensor cos;  ///< [T, 1, D/2]
+  torch::Tensor sin;  ///< [T, 1, D/2]
 };
 
 /// Tables for the given positions [T] (any integral dtype, any size of position). Angles are computed in float32

@@ -26,6 +26,7 @@ struct BOV_API BankBytes {
   int64_t file = 0;    ///< read from the file as needed; the system may drop them at any time
 };
 
+/// Gives attention the tables of a model, wherever they lie.
 class BOV_API BankStore {
  public:
   virtual ~BankStore() = default;
@@ -36,9 +37,10 @@ class BOV_API BankStore {
   /// them leaves that to the operators, and nothing waits for the GPU.
   virtual torch::Tensor row_numbers(const torch::Tensor& token_ids) = 0;
 
-  /// Valid until the next row_numbers().
+  /// The table of `layer`, which must be one that needs token ids alone. Valid until the next row_numbers().
   virtual BankTable table(int64_t layer) const = 0;
 
+  /// What the tables take.
   virtual BankBytes bytes() const = 0;
 };
 
@@ -75,6 +77,7 @@ class BOV_API HostBankStore : public BankStore {
   BankTable table(int64_t layer) const override;
   BankBytes bytes() const override;
 
+  /// Rows on the device: distinct token ids so far.
   int64_t rows_seen() const { return static_cast<int64_t>(seen_.size()); }
   /// Copies to the device so far.
   int64_t copies() const { return copies_; }

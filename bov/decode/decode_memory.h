@@ -20,6 +20,7 @@ struct BOV_API DecodeMemory {
   int64_t tables_int8 = 0;   ///< the same as int8 rows with a float32 scale each
   int64_t rows_seen = 0;     ///< rows that a host store keeps on the device, at most: every token another id
 };
+/// The estimate of a model with `options`. Throws c10::Error for a context or batch below 1.
 BOV_API DecodeMemory decode_memory(const GPTOptions& options,
                                    LongWindow long_window,
                                    int64_t context,
@@ -38,6 +39,7 @@ struct BOV_API BreakEven {
   std::optional<int64_t> windowed_context;  ///< tokens, against one that respects windows
   std::optional<int64_t> windowed_batch;    ///< sequences that fill their windows, against the same
 };
+/// Of a model with `options` that decodes `batch` sequences at once.
 BOV_API BreakEven break_even(const GPTOptions& options, LongWindow long_window, int64_t batch);
 
 }  // namespace bov

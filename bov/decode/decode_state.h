@@ -16,16 +16,18 @@ class BOV_API DecodeState {
  public:
   /// `batch` sequences without a token. Nothing but a few bytes is allocated.
   DecodeState(CacheLayout layout, int64_t batch, torch::Device device);
-  DecodeState(DecodeState&&) = default;
-  DecodeState& operator=(DecodeState&&) = default;
+  DecodeState(DecodeState&&) = default;             ///< the other may only be destroyed or assigned to
+  DecodeState& operator=(DecodeState&&) = default;  ///< as above
   // A copy would share the memory that both go on to write.
   DecodeState(const DecodeState&) = delete;
   DecodeState& operator=(const DecodeState&) = delete;
   ~DecodeState() = default;
 
+  /// B, sequences.
   int64_t batch() const { return static_cast<int64_t>(lengths_.size()); }
   /// Tokens of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
+  /// What is kept for each layer.
   const CacheLayout& layout() const { return layout_; }
 
   /// Tokens of one sequence so far, [length] int64.
@@ -34,6 +36,7 @@ class BOV_API DecodeState {
   /// Copies of the named sequences, in that order: {0, 0, 0} forks a prompt, {0, 2} drops sequence 1. Throws c10::Error
   /// naming an index out of range, or if there is none.
   DecodeState select(const std::vector<int64_t>& sequences) const;
+  /// A copy that shares no memory.
   DecodeState clone() const;
   /// All sequences of `states` in one batch. Throws c10::Error unless their layouts are equal.
   static DecodeState join(const std::vector<DecodeState>& states);

@@ -9,8 +9,9 @@
 
 namespace bov {
 
+/// Choices of decoding that the model does not make.
 struct BOV_API DecoderOptions {
-  LongWindow long_window = LongWindow::trained;
+  LongWindow long_window = LongWindow::trained;                  ///< reach of "L" windows
   ops::BankAlgorithm algorithm = ops::BankAlgorithm::automatic;  ///< of layers that read a bank
 };
 
@@ -35,9 +36,13 @@ class BOV_API Decoder {
   /// The same, logits of the last token alone: [B, V]. What a prompt needs.
   torch::Tensor next_logits(const torch::Tensor& token_ids, DecodeState& state);
 
+  /// The model that was given.
   const GPT& model() const { return model_; }
+  /// As given.
   const DecoderOptions& options() const { return options_; }
+  /// Where the tables lie.
   const BankStore& banks() const { return *banks_; }
+  /// What its states keep.
   const CacheLayout& layout() const { return layout_; }
 
  private:

@@ -8,10 +8,12 @@
 
 namespace bov {
 
+/// Token ids in order.
 using TokenSequence = std::vector<int64_t>;
 
+/// How each prompt is continued.
 struct BOV_API GenerateOptions {
-  SamplingOptions sampling;
+  SamplingOptions sampling;          ///< how a token is chosen
   uint64_t seed = 0;                 ///< sequence i draws with seed + i, whatever else is in the batch
   int64_t samples = 1;               ///< continuations of each prompt, which is read once
   int64_t max_new_tokens = 256;      ///< of each sequence
@@ -26,13 +28,14 @@ struct BOV_API GenerateOptions {
 /// Called for each token as it is chosen; false ends its sequence.
 using TokenCallback = std::function<bool(int64_t sequence, int64_t token)>;
 
+/// What generate() gives, with its costs.
 struct BOV_API Generation {
   std::vector<TokenSequence> sequences;  ///< new tokens; sequence p·samples + s is sample s of prompt p
-  double prefill_seconds = 0;
-  double decode_seconds = 0;
-  int64_t prompt_tokens = 0;
-  int64_t decode_tokens = 0;  ///< tokens that passes after the prompts gave
-  CacheBytes cache;           ///< at its largest
+  double prefill_seconds = 0;            ///< of reading the prompts
+  double decode_seconds = 0;             ///< of all later passes
+  int64_t prompt_tokens = 0;             ///< of all prompts
+  int64_t decode_tokens = 0;             ///< tokens that passes after the prompts gave
+  CacheBytes cache;                      ///< at its largest
 };
 
 /// Goes on from each prompt. Sequences that end leave the batch. Throws c10::Error for a prompt that is empty, as long as

@@ -55,7 +55,9 @@ class BOV_API PositionCache {
                 std::vector<int64_t> row_shape,
                 const torch::TensorOptions& options);
 
+  /// Slots of each sequence.
   int64_t capacity() const { return slots_.size(1); }
+  /// Memory of all slots.
   int64_t bytes() const { return static_cast<int64_t>(slots_.nbytes()); }
 
   /// Stores rows [B, new tokens, ...] and returns what the pass sees: [B, S, ...], of which sequence b uses the first

@@ -22,6 +22,7 @@ struct BOV_API SamplingOptions {
 /// Draws the tokens of one sequence: equal seeds and logits give equal tokens.
 class BOV_API Sampler {
  public:
+  /// Throws c10::Error for options out of range.
   Sampler(SamplingOptions options, uint64_t seed);
 
   /// Logits [V] of any floating dtype and device -> token id. A token of logit -infinity is never drawn. Throws c10::Error

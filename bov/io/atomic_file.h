@@ -25,6 +25,7 @@ class BOV_API AtomicFile {
   /// Appends `size` bytes, unbuffered: few large writes are cheaper than many small ones. After an error the
   /// temporary is gone and the object can only be destroyed.
   void write(const void* data, std::size_t size);
+  /// The bytes of `text`.
   void write(std::string_view text) { write(text.data(), text.size()); }
 
   /// Makes the bytes durable and puts the file in place. At most once; nothing may be written afterwards.

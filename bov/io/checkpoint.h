@@ -14,15 +14,15 @@
 /// the temporary name `step-N.tmp-PID` and renamed when it is durable, so a `step-N` is never half a checkpoint.
 namespace bov {
 
+/// All that a checkpoint holds.
 struct BOV_API CheckpointContents {
   int64_t step = 0;     ///< optimizer steps done
   TensorMap model;      ///< parameters by name
   TensorMap optimizer;  ///< optimizer state; its file is left out if empty
   TensorMap state;  ///< whatever else is a tensor, as random generator states; its file is left out if empty
-  std::string metadata = "{}";  ///< JSON text of the caller: config, data position, ...
-  /// More of `model` and `optimizer`, made while they are written; empty after load_checkpoint.
-  TensorRowsMap model_rows = {};
-  TensorRowsMap optimizer_rows = {};
+  std::string metadata = "{}";        ///< JSON text of the caller: config, data position, ...
+  TensorRowsMap model_rows = {};      ///< more of `model`, made while written; empty after load_checkpoint
+  TensorRowsMap optimizer_rows = {};  ///< the same of `optimizer`
 };
 
 /// Writes `checkpoints`/step-N, creating `checkpoints` if needed, and returns its path. An existing step-N is replaced.
@@ -40,11 +40,13 @@ enum class CheckpointParts { all, model };
 BOV_API CheckpointContents load_checkpoint(const std::filesystem::path& checkpoint,
                                            CheckpointParts parts = CheckpointParts::all);
 
+/// A folder that is no intact checkpoint.
 struct BOV_API SkippedCheckpoint {
-  std::filesystem::path path;
-  std::string reason;
+  std::filesystem::path path;  ///< of the folder
+  std::string reason;          ///< what is wrong with it
 };
 
+/// What latest_checkpoint() found.
 struct BOV_API LatestCheckpoint {
   std::optional<std::filesystem::path>
       path;  ///< empty if the folder holds no intact checkpoint or does not exist

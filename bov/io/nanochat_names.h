@@ -31,6 +31,7 @@ BOV_API std::string to_nanochat(const std::string& name, const GPTOptions& optio
 /// bov's name of the published `name`. Throws c10::Error naming it and the nearest known name; a dead matrix has none.
 BOV_API std::string from_nanochat(const std::string& name, const GPTOptions& options);
 
+/// What import_nanochat() gives.
 struct BOV_API NanochatImport {
   TensorMap parameters;  ///< under bov's names
   std::vector<std::string>

@@ -14,15 +14,17 @@
 /// the tensors' bytes without a hole. Element types: F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL.
 namespace bov {
 
+/// Tensors by name.
 using TensorMap = std::map<std::string, at::Tensor>;
+/// Free text by name.
 using StringMap = std::map<std::string, std::string>;
 
 /// What a file says of one tensor. Its bytes are [begin, end) of the file.
 struct BOV_API SafetensorsInfo {
-  at::ScalarType dtype = at::kFloat;
-  std::vector<int64_t> shape;
-  uint64_t begin = 0;
-  uint64_t end = 0;
+  at::ScalarType dtype = at::kFloat;  ///< one of the element types above
+  std::vector<int64_t> shape;         ///< empty for a scalar
+  uint64_t begin = 0;                 ///< first byte
+  uint64_t end = 0;                   ///< behind the last byte
 };
 
 /// An open file: the header is read and checked at once, each tensor when it is asked for. The file may be

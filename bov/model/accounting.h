@@ -19,6 +19,7 @@ struct BOV_API ParameterCounts {
   int64_t smear = 0;         ///< smear gate and λ
   int64_t dead = 0;  ///< value projections that the published code keeps but never uses; not allocated here
 
+  /// Parameters that this implementation has.
   int64_t total() const { return embedding + head + matrices + banks + coefficients + smear; }
   /// As the published code counts: with the dead projections and always 25 smear parameters.
   int64_t total_as_published() const {
@@ -27,6 +28,7 @@ struct BOV_API ParameterCounts {
   /// Published "scaling parameters": blocks (dead ones included) and head.
   int64_t scaling_as_published() const { return head + matrices + coefficients + dead; }
 };
+/// The counts of a GPT with `options`. Throws c10::Error as GPTOptions::validate().
 BOV_API ParameterCounts count_parameters(const GPTOptions& options);
 
 /// Training FLOPs per token, forward and backward, as the published code counts: 6·(matrices + head), the value
@@ -45,18 +47,20 @@ struct BOV_API BatchScaling {
   double learning_rate;     ///< factor on every batch-scaled rate: sqrt(B/2^19)
   double weight_decay;      ///< Muon weight decay: 0.28·sqrt(B/2^19)/ratio
 };
+/// The scaling for a GPT with `options`.
 BOV_API BatchScaling published_batch_scaling(const GPTOptions& options);
 
 /// Bytes by part for training and decoding.
 struct BOV_API MemoryEstimate {
-  int64_t weights = 0;
-  int64_t gradients = 0;
-  int64_t optimizer = 0;
+  int64_t weights = 0;            ///< parameters in their dtypes
+  int64_t gradients = 0;          ///< of all parameters
+  int64_t optimizer = 0;          ///< state of AdamW and Muon
   int64_t activations = 0;        ///< estimate for one micro-batch
   int64_t key_cache = 0;          ///< one sequence of sequence_length positions, windows respected
   int64_t value_cache = 0;        ///< layers that cache values
   int64_t value_cache_saved = 0;  ///< value cache of the layers that need token ids alone
 };
+/// The estimate for a GPT with `options` and `micro_batch` sequences a pass. Throws c10::Error for a micro_batch below 1.
 BOV_API MemoryEstimate estimate_memory(const GPTOptions& options, int64_t micro_batch);
 
 }  // namespace bov

@@ -46,6 +46,7 @@ class BOV_API ValueMeans {
 
   int64_t tokens() const;     ///< positions taken in
   int64_t rows_seen() const;  ///< token ids that were among them
+  /// The target layers, ascending.
   const std::vector<int64_t>& layers() const { return layers_; }
 
   /// The model with γ·E_V[i] at the target layers. Rows of ids that were never seen are the layer's mean over all

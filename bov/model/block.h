@@ -12,12 +12,15 @@ namespace bov {
 /// layer's values are needed by later ones.
 class BOV_API BlockImpl : public torch::nn::Cloneable<BlockImpl> {
  public:
+  /// The MLP is four times as wide as the block. Throws as CausalSelfAttention.
   explicit BlockImpl(CausalSelfAttentionOptions options);
+  /// Makes the two halves and draws their parameters.
   void reset() override;
+  /// Draws the parameters of both halves anew.
   void reset_parameters();
 
-  CausalSelfAttention attention{nullptr};
-  MLP mlp{nullptr};
+  CausalSelfAttention attention{nullptr};  ///< first half, without its norm
+  MLP mlp{nullptr};                        ///< second half, without its norm
 
  private:
   CausalSelfAttentionOptions options_;

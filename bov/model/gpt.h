@@ -22,7 +22,9 @@ namespace bov {
 /// `blocks.i.attention.value.bank.table`, `blocks.i.mlp.{up,down}`.
 class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
  public:
+  /// Throws c10::Error as GPTOptions::validate().
   explicit GPTImpl(GPTOptions options);
+  /// Makes the parameters and draws them.
   void reset() override;
 
   /// Draws every parameter anew from the default generator, in an order that does not depend on the value spec: two
@@ -54,15 +56,16 @@ class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
   /// hidden [.., C] -> logits [.., V].
   torch::Tensor logits(const torch::Tensor& hidden);
 
+  /// As given.
   const GPTOptions& options() const { return options_; }
   /// Ascending indices of the layers that options().value changes.
   const std::vector<int64_t>& target_layers() const { return target_layers_; }
 
-  torch::Tensor embedding;            ///< [V, C] table dtype
-  torch::Tensor head;                 ///< [V, C]
-  Smear smear{nullptr};               ///< empty if options().smear is off
-  BankOfValues shared_bank{nullptr};  ///< empty unless options().value.shared
-  torch::nn::ModuleList blocks{nullptr};
+  torch::Tensor embedding;                ///< [V, C] table dtype
+  torch::Tensor head;                     ///< [V, C]
+  Smear smear{nullptr};                   ///< empty if options().smear is off
+  BankOfValues shared_bank{nullptr};      ///< empty unless options().value.shared
+  torch::nn::ModuleList blocks{nullptr};  ///< a Block a layer
 
  private:
   GPTOptions options_;

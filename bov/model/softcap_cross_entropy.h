@@ -6,7 +6,7 @@
 
 namespace bov {
 
-/// scores -> cap·tanh(scores/cap), in float32 (float64 for float64 scores); cap 0 leaves them as they are.
+/// scores [..] -> cap·tanh(scores/cap) [..], in float32 (float64 for float64 scores); cap 0 leaves them as they are.
 BOV_API torch::Tensor softcap(const torch::Tensor& scores, double cap);
 
 /// Cross-entropy in nats of softcap(hidden·headᵀ, cap) against targets, without ever holding all logits.
@@ -18,8 +18,9 @@ BOV_API torch::Tensor softcap_cross_entropy(const torch::Tensor& hidden,
                                             const torch::Tensor& targets,
                                             double cap);
 
-/// Mean of softcap_cross_entropy over the targets that count; differentiable in hidden and head. The gradients are made
-/// in the forward pass, chunk by chunk while the logits are in cache, so that one chunk is all the memory it takes.
+/// Mean of softcap_cross_entropy over the targets that count, for the same hidden [N, C], head [V, C] and targets [N]: a
+/// scalar, differentiable in hidden and head. The gradients are made in the forward pass, chunk by chunk while the logits
+/// are in cache, so that one chunk is all the memory it takes.
 /// Throws c10::Error if every target is -1.
 BOV_API torch::Tensor mean_softcap_cross_entropy(const torch::Tensor& hidden,
                                                  const torch::Tensor& head,

@@ -15,19 +15,20 @@ namespace bov {
 
 /// Options of one AdamW parameter group.
 struct BOV_API AdamWOptions : public torch::optim::OptimizerCloneableOptions<AdamWOptions> {
+  /// Learning rate alone; the rest by setters.
   AdamWOptions(double lr = 1e-3) : lr_(lr) {}  // NOLINT(google-explicit-constructor): as torch::optim's
 
-  using betas_t = std::tuple<double, double>;
-  TORCH_ARG(double, lr);
-  TORCH_ARG(betas_t, betas) = std::make_tuple(0.9, 0.999);
-  TORCH_ARG(double, eps) = 1e-8;
+  using betas_t = std::tuple<double, double>;               ///< β1, β2
+  TORCH_ARG(double, lr);                                    ///< learning rate, 0 or more
+  TORCH_ARG(betas_t, betas) = std::make_tuple(0.9, 0.999);  ///< decay of the moments, each in [0, 1)
+  TORCH_ARG(double, eps) = 1e-8;                            ///< added to the root of the second moment
   TORCH_ARG(double, weight_decay) = 1e-2;  ///< decoupled: multiplies the parameter by 1 - lr·weight_decay
 
  public:
-  double get_lr() const override { return lr(); }
-  void set_lr(double lr) override { lr_ = lr; }
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  double get_lr() const override { return lr(); }                           ///< for torch::optim's schedulers
+  void set_lr(double lr) override { lr_ = lr; }                             ///< for torch::optim's schedulers
+  void serialize(torch::serialize::InputArchive& archive) override;         ///< reads
+  void serialize(torch::serialize::OutputArchive& archive) const override;  ///< writes
 };
 
 /// State of one parameter.
@@ -37,8 +38,8 @@ struct BOV_API AdamWParamState : public torch::optim::OptimizerCloneableParamSta
   TORCH_ARG(torch::Tensor, exp_avg_sq);  ///< s: shape and dtype of the parameter
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  void serialize(torch::serialize::InputArchive& archive) override;         ///< reads
+  void serialize(torch::serialize::OutputArchive& archive) const override;  ///< writes
 };
 
 /// AdamW with decoupled weight decay for parameters of any floating dtype and shape. In this order:
@@ -57,7 +58,9 @@ struct BOV_API AdamWParamState : public torch::optim::OptimizerCloneableParamSta
 /// gradients.
 class BOV_API AdamW : public StatefulOptimizer<AdamWParamState, AdamWOptions> {
  public:
+  /// Groups with options of their own, `defaults` for the rest.
   explicit AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions defaults = {});
+  /// One group.
   explicit AdamW(std::vector<torch::Tensor> parameters, AdamWOptions defaults = {})
       : AdamW({torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 

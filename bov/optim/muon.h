@@ -15,20 +15,21 @@ namespace bov {
 
 /// Options of one Muon parameter group.
 struct BOV_API MuonOptions : public torch::optim::OptimizerCloneableOptions<MuonOptions> {
+  /// Learning rate alone; the rest by setters.
   MuonOptions(double lr = 0.02) : lr_(lr) {}  // NOLINT(google-explicit-constructor): as torch::optim's
 
-  TORCH_ARG(double, lr);
-  TORCH_ARG(double, momentum) = 0.95;
+  TORCH_ARG(double, lr);                  ///< learning rate, 0 or more
+  TORCH_ARG(double, momentum) = 0.95;     ///< Nesterov's, in [0, 1)
   TORCH_ARG(double, beta2) = 0.9;         ///< decay of the variance estimate (NorMuon)
   TORCH_ARG(double, weight_decay) = 0.0;  ///< cautious: only where update and parameter have one sign
   /// Dtype of the Polar Express matmuls; unset: bfloat16 on CUDA, the parameter's dtype elsewhere.
   TORCH_ARG(std::optional<torch::Dtype>, polar_dtype);
 
  public:
-  double get_lr() const override { return lr(); }
-  void set_lr(double lr) override { lr_ = lr; }
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  double get_lr() const override { return lr(); }                           ///< for torch::optim's schedulers
+  void set_lr(double lr) override { lr_ = lr; }                             ///< for torch::optim's schedulers
+  void serialize(torch::serialize::InputArchive& archive) override;         ///< reads
+  void serialize(torch::serialize::OutputArchive& archive) const override;  ///< writes
 };
 
 /// State of one matrix [rows, columns], in its dtype.
@@ -39,8 +40,8 @@ struct BOV_API MuonParamState : public torch::optim::OptimizerCloneableParamStat
   TORCH_ARG(torch::Tensor, second_moment);
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  void serialize(torch::serialize::InputArchive& archive) override;         ///< reads
+  void serialize(torch::serialize::OutputArchive& archive) const override;  ///< writes
 };
 
 /// Muon for weight matrices [out, in] as in the published recipe (arXiv 2606.02780): Nesterov momentum,
@@ -55,7 +56,9 @@ struct BOV_API MuonParamState : public torch::optim::OptimizerCloneableParamStat
 /// AdamW.
 class BOV_API Muon : public StatefulOptimizer<MuonParamState, MuonOptions> {
  public:
+  /// Groups with options of their own, `defaults` for the rest.
   explicit Muon(const std::vector<torch::optim::OptimizerParamGroup>& groups, MuonOptions defaults = {});
+  /// One group.
   explicit Muon(std::vector<torch::Tensor> matrices, MuonOptions defaults = {})
       : Muon({torch::optim::OptimizerParamGroup(std::move(matrices))}, std::move(defaults)) {}
 

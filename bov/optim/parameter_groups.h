@@ -35,25 +35,25 @@ BOV_API ParameterRole parameter_role(std::string_view name);
 
 /// Base rates; the defaults are the published 12-layer values.
 struct BOV_API OptimizerRates {
-  double unembedding = 0.008;
-  double embedding = 0.3;  ///< banks learn at half of it
-  double matrix = 0.02;
-  double scalar = 0.5;  ///< β and γ
-  double scalar_beta1 = 0.96;
-  double alpha_ratio = 0.01;  ///< α's rate as a part of `scalar`
-  double alpha_beta1 = 0.8;
-  double alpha_weight_decay = 0.05;
-  double smear = 0.2;
-  double weight_decay = 0.28;  ///< Muon's at the first step, batch and size factors already in it
-  double batch_scale = 1.0;    ///< factor sqrt(batch tokens / 2^19) on every rate but smear's
+  double unembedding = 0.008;        ///< head
+  double embedding = 0.3;            ///< banks learn at half of it
+  double matrix = 0.02;              ///< Muon's
+  double scalar = 0.5;               ///< β and γ
+  double scalar_beta1 = 0.96;        ///< β1 of β and γ
+  double alpha_ratio = 0.01;         ///< α's rate as a part of `scalar`
+  double alpha_beta1 = 0.8;          ///< β1 of α
+  double alpha_weight_decay = 0.05;  ///< of α
+  double smear = 0.2;                ///< smear gate and λ
+  double weight_decay = 0.28;        ///< Muon's at the first step, batch and size factors already in it
+  double batch_scale = 1.0;          ///< factor sqrt(batch tokens / 2^19) on every rate but smear's
 };
 
 /// Parameters of one role with their options; the learning rate in the options is the rate at multiplier 1.
 struct BOV_API ParameterGroup {
-  ParameterRole role;
-  std::vector<std::string> names;
-  std::vector<at::Tensor> parameters;  ///< in the order of names
-  std::variant<AdamWOptions, MuonOptions> options;
+  ParameterRole role;                               ///< of all of them
+  std::vector<std::string> names;                   ///< as in named_parameters()
+  std::vector<at::Tensor> parameters;               ///< in the order of names
+  std::variant<AdamWOptions, MuonOptions> options;  ///< says which optimizer
 };
 
 /// Groups of the published optimizer in its order (head, embedding, smear, α, β and γ, banks, matrices),

@@ -37,9 +37,11 @@ class BOV_API StatefulOptimizer : public torch::optim::Optimizer {
     return static_cast<ParamState&>(*slot);
   }
 
+  /// Writes options and state.
   void save(torch::serialize::OutputArchive& archive) const override {
     torch::optim::serialize<ParamState, Options>(archive, *this);
   }
+  /// Reads what save() wrote; throws c10::Error if the number of groups or parameters differs.
   void load(torch::serialize::InputArchive& archive) override {
     torch::optim::serialize<ParamState, Options>(archive, *this);
   }
@@ -47,6 +49,7 @@ class BOV_API StatefulOptimizer : public torch::optim::Optimizer {
  protected:
   /// Updates the parameters of a group that have a gradient; gradients are off.
   virtual void update(torch::optim::OptimizerParamGroup& group) = 0;
+  /// The state of a parameter that was never stepped: zeros.
   virtual ParamState initial_state(const torch::Tensor& parameter) const = 0;
 };
 

@@ -60,7 +60,9 @@ class BOV_API TrainingOptimizer {
   /// with another shape or dtype; then nothing has changed.
   void load_state(const std::map<std::string, at::Tensor>& state);
 
+  /// The groups, in the order of published_parameter_groups().
   const std::vector<ParameterGroup>& groups() const { return groups_; }
+  /// As given.
   const TrainingSchedule& schedule() const { return schedule_; }
 
  private:

@@ -11,11 +11,12 @@ namespace bov {
 
 /// Sizes and dtypes of a BankOfValues.
 struct BOV_API BankOfValuesOptions {
+  /// Sizes, each at least 1; the rest by setters.
   BankOfValuesOptions(int64_t vocab_size, int64_t n_kv_head, int64_t head_dim)
       : vocab_size_(vocab_size), n_kv_head_(n_kv_head), head_dim_(head_dim) {}
-  TORCH_ARG(int64_t, vocab_size);  ///< rows, |V|
-  TORCH_ARG(int64_t, n_kv_head);
-  TORCH_ARG(int64_t, head_dim);
+  TORCH_ARG(int64_t, vocab_size);                    ///< rows, |V|
+  TORCH_ARG(int64_t, n_kv_head);                     ///< Hkv
+  TORCH_ARG(int64_t, head_dim);                      ///< D
   TORCH_ARG(torch::Dtype, dtype) = torch::kFloat32;  ///< of the stored table
   /// Where the table is made. On `meta` it has a shape and no memory: a decoder's BankStore brings the rows.
   TORCH_ARG(torch::Device, device) = torch::kCPU;
@@ -27,10 +28,13 @@ struct BOV_API BankOfValuesOptions {
 ///     torch::Tensor v = bank->forward(token_ids);  // [B, T, 6, 128]
 class BOV_API BankOfValuesImpl : public torch::nn::Cloneable<BankOfValuesImpl> {
  public:
+  /// A float32 table on the CPU.
   BankOfValuesImpl(int64_t vocab_size, int64_t n_kv_head, int64_t head_dim)
       : BankOfValuesImpl(BankOfValuesOptions(vocab_size, n_kv_head, head_dim)) {}
+  /// Throws c10::Error for a size below 1.
   explicit BankOfValuesImpl(BankOfValuesOptions options);
 
+  /// Makes the table and draws it.
   void reset() override;
   /// Rows from U(-s, s), s = sqrt(3/width): variance 1/width, as a fresh W_V applied to a normalised input gives.
   void reset_parameters();
@@ -47,6 +51,7 @@ class BOV_API BankOfValuesImpl : public torch::nn::Cloneable<BankOfValuesImpl> {
   /// [Hkv·D, C]. The layer then starts as the x0·W_V variant (without smear).
   void align(const torch::Tensor& embedding, const torch::Tensor& projection);
 
+  /// As given.
   const BankOfValuesOptions& options() const { return options_; }
 
   torch::Tensor table;  ///< [|V|, Hkv·D]

@@ -11,7 +11,7 @@ namespace bov {
 struct BOV_API ValuePreset {
   std::string name;     ///< spelling in YAML and on the command line
   std::string summary;  ///< the formula and where it was published
-  ValueSpec spec;
+  ValueSpec spec;       ///< the point
 };
 
 /// Every preset: standard, value_residual, svformer, add_first_layer, add_embedding, replace_first_layer,

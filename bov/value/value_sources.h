@@ -32,13 +32,14 @@ enum class ValueCacheNeed { own_values, first_layer_values, token_ids };
 
 /// Sizes that a source may need to build its parameters.
 struct BOV_API ValueShape {
-  int64_t n_embd = 0;
-  int64_t n_kv_head = 0;
-  int64_t head_dim = 0;
-  int64_t vocab_size = 0;
-  torch::Dtype table_dtype = torch::kFloat32;
-  torch::Device table_device = torch::kCPU;
+  int64_t n_embd = 0;                          ///< C
+  int64_t n_kv_head = 0;                       ///< Hkv
+  int64_t head_dim = 0;                        ///< D
+  int64_t vocab_size = 0;                      ///< rows of a table
+  torch::Dtype table_dtype = torch::kFloat32;  ///< of a table
+  torch::Device table_device = torch::kCPU;    ///< of a table when built
 
+  /// Hkv·D, of a token's values.
   int64_t width() const { return n_kv_head * head_dim; }
 };
 
@@ -53,6 +54,7 @@ class BOV_API ValueSource {
   virtual torch::Tensor values(const ValueInputs& inputs) const;
   /// Module with the source's parameters, registered by the layer under module_name(); null if it has none.
   virtual std::shared_ptr<torch::nn::Module> module() const { return nullptr; }
+  /// Name of module() in the layer; a checkpoint's parameters carry it.
   virtual std::string module_name() const { return "source"; }
 };
 
@@ -64,7 +66,7 @@ struct BOV_API ValueSourceInfo {
   bool has_table = false;     ///< owns one row a token id (`shared`, `init` apply)
   int64_t lowest_target = 0;  ///< first layer that may use it
   ValueCacheNeed cache_need = ValueCacheNeed::own_values;  ///< when it replaces V with a scalar coefficient
-  std::function<std::shared_ptr<ValueSource>(const ValueSpec&, const ValueShape&)> make;
+  std::function<std::shared_ptr<ValueSource>(const ValueSpec&, const ValueShape&)> make;  ///< builds it
 };
 
 /// The source called `name`. Throws c10::Error naming it and every known name.

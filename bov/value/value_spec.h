@@ -16,22 +16,27 @@ enum class ValueCombine { replace, add };
 
 /// Axis 2. What multiplies the source.
 struct BOV_API ValueCoefficient {
+  /// Where the number comes from.
   enum class Kind {
     fixed,             ///< the number `value`: c, or a = b
     learned,           ///< one scalar a layer: γ (replace) or α and β (add)
     learned_per_head,  ///< the same for each kv head
     gated,             ///< 3·sigmoid(W_g·h[:12]) a token and kv head on the source; V itself keeps weight 1
   };
-  Kind kind = Kind::fixed;
-  double value = 1.0;  ///< read by `fixed` alone
+  Kind kind = Kind::fixed;  ///< where the number comes from
+  double value = 1.0;       ///< read by `fixed` alone
 
+  /// The number `value`.
   static ValueCoefficient fixed(double value) { return {Kind::fixed, value}; }
+  /// A scalar a layer.
   static ValueCoefficient learned() { return {Kind::learned, 1.0}; }
+  /// A scalar a kv head.
   static ValueCoefficient learned_per_head() { return {Kind::learned_per_head, 1.0}; }
+  /// A number a token and kv head.
   static ValueCoefficient gated() { return {Kind::gated, 1.0}; }
   /// γ, or α and β, are parameters.
   bool is_learned() const { return kind == Kind::learned || kind == Kind::learned_per_head; }
-  bool operator==(const ValueCoefficient&) const = default;
+  bool operator==(const ValueCoefficient&) const = default;  ///< member by member
 };
 
 /// Axis 4. Which layers the spec changes (0-based; rules of the published code).
@@ -52,29 +57,35 @@ enum class BankInit { aligned, uniform };
 
 /// A point on the four axes, plus what only a bank has. The default is standard attention.
 struct BOV_API ValueSpec {
-  ValueCombine combine = ValueCombine::replace;
-  ValueCoefficient coefficient;
-  std::string source = "stream";  ///< axis 3: a name in the registry (value_sources.h)
-  TargetLayers layers = TargetRule::every;
-  bool shared = false;                ///< bank: one table for all target layers
-  BankInit init = BankInit::aligned;  ///< bank
-  bool operator==(const ValueSpec&) const = default;
+  ValueCombine combine = ValueCombine::replace;       ///< axis 1
+  ValueCoefficient coefficient;                       ///< axis 2
+  std::string source = "stream";                      ///< axis 3: a name in the registry (value_sources.h)
+  TargetLayers layers = TargetRule::every;            ///< axis 4
+  bool shared = false;                                ///< bank: one table for all target layers
+  BankInit init = BankInit::aligned;                  ///< bank
+  bool operator==(const ValueSpec&) const = default;  ///< member by member
 
   /// Throws c10::Error, naming the field, its value and what was expected, if the point is impossible: an unknown
   /// source, `add` of the stream to itself, a bank-only field on another source.
   void validate() const;
 };
 
+/// "replace" or "add".
 BOV_API std::string to_string(ValueCombine combine);
+/// "aligned" or "uniform".
 BOV_API std::string to_string(BankInit init);
-BOV_API std::string to_string(
-    const ValueCoefficient& coefficient);  ///< "0.5", "learned", "learned_per_head" or "gated"
-BOV_API std::string to_string(const TargetLayers& layers);  ///< "last_third" or "[8, 9, 11]"
+/// "0.5", "learned", "learned_per_head" or "gated".
+BOV_API std::string to_string(const ValueCoefficient& coefficient);
+/// "last_third" or "[8, 9, 11]".
+BOV_API std::string to_string(const TargetLayers& layers);
 
-/// Inverse of to_string for each axis. Throws c10::Error naming the text and the known spellings.
+/// Inverse of to_string. Throws c10::Error naming the text and the known spellings.
 BOV_API ValueCombine parse_value_combine(const std::string& text);
+/// Inverse of to_string. Throws c10::Error naming the text and the known spellings.
 BOV_API BankInit parse_bank_init(const std::string& text);
+/// Inverse of to_string. Throws c10::Error naming the text and the known spellings.
 BOV_API ValueCoefficient parse_value_coefficient(const std::string& text);
+/// Inverse of to_string for a rule. Throws c10::Error naming the text and the known spellings.
 BOV_API TargetRule parse_target_rule(const std::string& text);
 
 /// The target layers of `spec` in a model of `n_layer` layers, ascending. A rule skips layers that the source cannot

@@ -88,7 +88,7 @@ class Setup(ScriptTest):
         self.assertEqual(self.pip_calls(), calls)
 
     def test_for_tests(self):
-        """Packages of reports and a browser; what cannot be had is said, and does not stop."""
+        """Packages of reports, a browser and doxygen; what cannot be had is said, and does not stop."""
         self.make_venv()
         self.write_script(self.root / "build/report_venv/bin/python3",
                           f'if [[ ${{1:-}} == -m ]]; then echo "$*" >>"{self.folder}/report_pip.log"; fi')
@@ -98,13 +98,14 @@ class Setup(ScriptTest):
         result = self.run_script("setup", "--quiet", "--for-tests", BOV_TORCH=torch)
         self.assertEqual((result.returncode, result.stdout), (0, ""))
         self.assertEqual(result.stderr.splitlines()[1:], [
-            "bov: these Debian packages are missing: chromium chromium-driver; as root run: apt-get install chromium chromium-driver",
-            "bov: going on without a browser: the tests that need one will be skipped",
+            "bov: these Debian packages are missing: chromium chromium-driver doxygen; "
+            "as root run: apt-get install chromium chromium-driver doxygen",
+            "bov: going on without them: the tests that need a browser or doxygen will be skipped",
             "bov: installing the Python packages of scripts/reporting/requirements.txt (first use only)",
             "bov: installing the Python packages of tests/report/requirements.txt (first use only)"])
         calls = (self.folder / "report_pip.log").read_text().splitlines()
         self.assertEqual(len(calls), 2)
-        for name in ("chromium", "chromedriver"):
+        for name in ("chromium", "chromedriver", "doxygen"):
             self.stand_in(name)
         again = self.run_script("setup", "--quiet", "--for-tests", BOV_TORCH=torch)
         self.assertEqual((again.returncode, again.stdout, again.stderr), (0, "", ""))
@@ -113,7 +114,7 @@ class Setup(ScriptTest):
         self.make_venv()
         self.write_script(self.root / "build/report_venv/bin/python3", '[[ ${1:-} != -m ]] || { echo "ERROR: No matching distribution"; exit 1; }')
         self.add_test_requirements()
-        for name in ("chromium", "chromedriver"):
+        for name in ("chromium", "chromedriver", "doxygen"):
             self.stand_in(name)
         result = self.run_script("setup", "--quiet", "--for-tests", BOV_TORCH=self.make_torch())
         self.assertEqual((result.returncode, result.stdout), (0, ""))
