@@ -74,10 +74,11 @@ void bench(const BenchArguments& arguments) {
     std::cerr << "[" << i + 1 << "/" << groups.size() << "] " << groups[i].name() << '\n';
     std::ranges::move(run_bench(groups[i], inputs.device(), arguments.precision),
                       std::back_inserter(measurements));
+    // After each problem, so that a later one that fails or takes too long loses nothing.
+    if (!arguments.json.empty()) atomic_write_text(arguments.json, to_json(measurements).dump(2) + '\n');
   }
   if (arguments.list) return;
   std::cout << to_table(measurements);
-  if (!arguments.json.empty()) atomic_write_text(arguments.json, to_json(measurements).dump(2) + '\n');
 }
 
 }  // namespace
@@ -105,7 +106,8 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--min-time", arguments->precision.min_seconds, "Seconds of each turn at least")
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 3600.0));
-  command->add_option("--json", arguments->json, "Write every number, with the environment, to this file");
+  command->add_option("--json", arguments->json,
+                      "Write every number, with the environment, to this file, after each problem anew");
   command->add_flag("--list", arguments->list, "Print the names of the problems and time nothing");
   command->callback([arguments] { bench(*arguments); });
 }

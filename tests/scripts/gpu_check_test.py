@@ -1,8 +1,10 @@
 """scripts/gpu_check: its bookkeeping, with stand-ins for the GPU, the build, the tests and the program."""
 
+import contextlib
 import json
 import shutil
 import sys
+import time
 import unittest
 
 from stand_ins import ScriptTest
@@ -22,7 +24,16 @@ EOF
   chmod +x "$2/bin/bov" "$2/bin/cuda_test"
 fi
 """
-BENCH = 'echo \'{"measurements": [{"op": "value_gather"}]}\' >"$5"'
+# A problem that is measured, then whatever a test adds.
+BENCH = """
+if [[ $4 == --list ]]; then
+  echo 'value_gather: forward'
+  exit 0
+fi
+echo '{"measurements": [{"op": "value_gather", "problem": "forward"}]}' >"$5.new"
+mv "$5.new" "$5"
+"""
+SANITIZER = 'if [[ $1 == --version ]]; then echo "Version 2025.3.0"; else echo "$*" >"{log}"; exit {status}; fi'
 CTEST = """
 while [[ $1 != --output-junit ]]; do shift; done
 cat >"$2" <<'EOF'
@@ -36,7 +47,7 @@ class GpuCheck(ScriptTest):
     def setUp(self):
         super().setUp()
         # Not the python3 of PATH: it may be a script of a version manager, which needs more than the folder holds.
-        for tool, program in (("chmod", shutil.which("chmod")), ("python3", sys.executable)):
+        for tool, program in (("chmod", shutil.which("chmod")), ("mv", shutil.which("mv")), ("python3", sys.executable)):
             (self.bin / tool).unlink(missing_ok=True)
             (self.bin / tool).symlink_to(program)
         self.make_venv()
@@ -46,6 +57,10 @@ class GpuCheck(ScriptTest):
         self.stand_in("nvidia-smi", GPU)
         self.make_build()
         self.make_tests()
+        self.make_sanitizer()
+
+    def make_sanitizer(self, status=0):
+        self.stand_in("compute-sanitizer", SANITIZER.format(log=self.folder / "sanitizer.log", status=status))
 
     def make_build(self, program=BENCH):
         self.stand_in("cmake", CMAKE.replace("{program}", program))
@@ -71,9 +86,9 @@ class GpuCheck(ScriptTest):
                                            "compute_cap": "9.0", "memory.total": "81559 MiB"}])
         self.assertEqual((result["commit"], result["nvcc"]), ("abc1234", "13.0"))
         self.assertEqual(result["tests"], {"cuda_test: a": "passed"})
-        self.assertEqual(result["bench"], {"measurements": [{"op": "value_gather"}]})
-        self.assertEqual(self.outcomes(result), {"build": "passed", "tests": "passed", "sanitizer": "not installed",
-                                                 "bench": "passed"})
+        self.assertEqual(result["bench"], {"measurements": [{"op": "value_gather", "problem": "forward"}]})
+        self.assertEqual(result["bench_left_out"], [])
+        self.assertEqual(self.outcomes(result), dict.fromkeys(("build", "tests", "sanitizer", "bench"), "passed"))
         self.assertIn(str(self.folder / "out/gpu.json"), process.stdout)
 
     def test_a_skipped_test_counts_as_failed(self):
@@ -91,9 +106,15 @@ class GpuCheck(ScriptTest):
         self.assertEqual(self.outcomes(result)["tests"], "failed with exit status 8")
         self.assertIn("bench", result)
 
-    def test_runs_the_sanitizer_where_it_is_installed(self):
-        self.stand_in("compute-sanitizer", 'if [[ $1 == --version ]]; then echo "Version 2025.3.0"; else echo "$*" '
-                                           f'>"{self.folder}/sanitizer.log"; exit 9; fi')
+    def test_a_missing_sanitizer_is_a_failure(self):
+        (self.bin / "compute-sanitizer").unlink()
+        process, result = self.check()
+        self.assertEqual((process.returncode, result["passed"], result["compute_sanitizer"]), (1, False, None))
+        self.assertEqual(self.outcomes(result)["sanitizer"], "failed: compute-sanitizer is not installed")
+        self.assertEqual(self.outcomes(result)["bench"], "passed")
+
+    def test_runs_the_small_tests_under_the_sanitizer(self):
+        self.make_sanitizer(status=9)
         process, result = self.check()
         self.assertEqual(result["compute_sanitizer"], "2025.3.0")
         self.assertEqual((process.returncode, self.outcomes(result)["sanitizer"]), (1, "failed with exit status 9"))
@@ -104,14 +125,40 @@ class GpuCheck(ScriptTest):
         process, result = self.check()
         self.assertEqual(process.returncode, 1)
         self.assertTrue(result["finished"])
-        self.assertEqual(self.outcomes(result), {"build": "failed with exit status 1"})
+        self.assertEqual(self.outcomes(result), {
+            "build": "failed with exit status 1",
+            **dict.fromkeys(("tests", "sanitizer", "bench"), "not run: there is no build")})
 
-    def test_stops_when_the_time_is_up(self):
-        self.make_build(program="sleep 60")
-        process, result = self.check(BOV_GPU_CHECK_SECONDS=5)
+    def test_stops_when_the_time_is_up_and_says_what_was_left_out(self):
+        self.make_build(program=BENCH.replace("forward'\n", "forward'\n  echo 'copy: 64 MiB'\n", 1) + "sleep 60")
+        process, result = self.check(BOV_GPU_CHECK_SECONDS=10)
         self.assertEqual(process.returncode, 1)
-        self.assertEqual(self.outcomes(result)["bench"], "stopped: 5 seconds are up")
-        self.assertLess(result["seconds"], 50)
+        self.assertRegex(self.outcomes(result)["bench"], r"stopped after \d seconds")
+        self.assertEqual(len(result["bench"]["measurements"]), 1)
+        self.assertEqual(result["bench_left_out"], ["copy: 64 MiB"])
+        self.assertLess(result["seconds"], 30)
+
+    def test_each_step_has_a_limit_of_its_own(self):
+        self.stand_in("ctest", "sleep 60")
+        process, result = self.check(BOV_GPU_CHECK_SECONDS=12)
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual(self.outcomes(result), {"build": "passed", "tests": "stopped after 3 seconds",
+                                                 "sanitizer": "passed", "bench": "passed"})
+
+    def test_takes_numbers_as_they_come(self):
+        self.make_build(program=BENCH + f'until [[ -e "{self.folder}/go" ]]; do sleep 0.1; done; exit 3')
+        process = self.start("gpu_check", self.folder / "out/gpu.json", BOV_TORCH=self.torch)
+        self.addCleanup(process.communicate)
+        self.addCleanup((self.folder / "go").touch)
+        found = []
+        for _ in range(300):
+            with contextlib.suppress(FileNotFoundError):
+                found = json.loads((self.folder / "out/gpu.json").read_text()).get("bench", {}).get("measurements", [])
+            if found:
+                break
+            time.sleep(0.1)
+        self.assertEqual([m["op"] for m in found], ["value_gather"])
+        self.assertIsNone(process.poll())
 
     def test_says_in_one_line_that_there_is_no_gpu(self):
         self.stand_in("nvidia-smi", "echo 'NVIDIA-SMI has failed because it could not reach the driver.'; exit 9")
