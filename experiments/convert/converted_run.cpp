@@ -9,14 +9,12 @@
 #include "experiments/config/yaml_config.h"
 #include "experiments/environment.h"
 #include "experiments/json_file.h"
+#include "experiments/train/run_files.h"
 
 namespace bov::experiments {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kConfig = "config.yaml";
-constexpr const char* kEnvironment = "environment.json";
 
 /// A folder beside `target` that is removed unless it has taken its place.
 class FolderBeside {
@@ -68,15 +66,16 @@ RunCheckpoint write_converted_run(const fs::path& given_out,
   environment["converted"] = {{"versions", here.at("versions")}, {"command", here.at("command")}};
   contents.metadata = training_metadata(config, contents.metadata);
   FolderBeside folder(out);
-  atomic_write_text(folder.path() / kConfig, write_run_config(config));
-  atomic_write_text(folder.path() / kEnvironment, environment.dump(2) + '\n');
-  const fs::path checkpoint = save_checkpoint(folder.path() / "checkpoints", contents);
+  atomic_write_text(folder.path() / kRunConfigFile, write_run_config(config));
+  atomic_write_text(folder.path() / kRunEnvironmentFile, environment.dump(2) + '\n');
+  const fs::path checkpoint = save_checkpoint(folder.path() / kRunCheckpointFolder, contents);
   folder.put_in_place();
-  return {.run_folder = out, .checkpoint = out / "checkpoints" / checkpoint.filename(), .config = config};
+  return {
+      .run_folder = out, .checkpoint = out / kRunCheckpointFolder / checkpoint.filename(), .config = config};
 }
 
 nlohmann::json run_environment(const fs::path& run_folder) {
-  const fs::path file = run_folder / kEnvironment;
+  const fs::path file = run_folder / kRunEnvironmentFile;
   if (!fs::exists(file)) return nullptr;
   return read_json_file(file, [](nlohmann::json json) { return json; });
 }
