@@ -54,6 +54,11 @@ void generate_command(const GenerateArguments& arguments) {
   const Tokenizer tokenizer = run_tokenizer(
       run,
       arguments.tokenizer.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.tokenizer));
+  if (!recorded_tokenizer(run.run_folder)) {
+    std::cerr << "bov: warning: " << run.run_folder.string()
+              << " does not record its tokenizer, so this may be another one; text makes sense with the "
+                 "right one alone\n";
+  }
   DecodingModel loaded = load_decoding_model(run, resolve_device(run.config.train), arguments.tables);
   Decoder decoder(loaded.model, arguments.decoder, loaded.banks);
 

@@ -1,6 +1,5 @@
 #include "experiments/generate/text_generation.h"
 
-#include <fstream>
 #include <stdexcept>
 
 #include "experiments/data/data_files.h"
@@ -8,17 +7,10 @@
 #include "experiments/report/number_text.h"
 #include "experiments/tokenizer/tokenizer_files.h"
 #include "experiments/train/run_files.h"
+#include "experiments/train/run_folder.h"
 
 namespace bov::experiments {
 namespace {
-
-/// The hash in the run's environment.json; empty if the run recorded none.
-std::string recorded_tokenizer(const std::filesystem::path& run_folder) {
-  std::ifstream file(run_folder / kRunEnvironmentFile);
-  const auto environment = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!environment.is_object() || !environment.contains("data")) return "";
-  return environment["data"].value("tokenizer", "");
-}
 
 double per_second(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
@@ -26,13 +18,24 @@ double per_second(int64_t tokens, double seconds) {
 
 }  // namespace
 
+std::optional<std::string> recorded_tokenizer(const std::filesystem::path& run_folder) {
+  const nlohmann::json data = recorded_data(run_folder);
+  const auto tokenizer = data.find("tokenizer");
+  if (data.is_null() || (data.is_object() && tokenizer == data.end())) return std::nullopt;
+  if (!data.is_object() || !tokenizer->is_string()) {
+    throw std::runtime_error((run_folder / kRunEnvironmentFile).string() +
+                             " is damaged: expected a tokenizer's hash as text under \"data\"");
+  }
+  return tokenizer->get<std::string>();
+}
+
 Tokenizer run_tokenizer(const RunCheckpoint& run, const std::optional<std::filesystem::path>& folder) {
   const auto path = folder.value_or(std::filesystem::path(run.config.data.shards) / kTokenizerFolder);
   Tokenizer tokenizer = Tokenizer::load(path);
-  const std::string recorded = recorded_tokenizer(run.run_folder);
-  if (!recorded.empty() && recorded != hash_text(tokenizer.hash())) {
+  const auto recorded = recorded_tokenizer(run.run_folder);
+  if (recorded && *recorded != hash_text(tokenizer.hash())) {
     throw std::runtime_error(path.string() + " is tokenizer " + hash_text(tokenizer.hash()) +
-                             ", but the run was trained with " + recorded +
+                             ", but the run was trained with " + *recorded +
                              "; give that one with --tokenizer");
   }
   if (tokenizer.vocab_size() > run.config.model.vocab_size) {

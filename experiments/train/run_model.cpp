@@ -31,24 +31,54 @@ void dequantize(TensorMap& tensors) {
   }
 }
 
-/// Everything of the file but the tables, in whose place stand tensors without memory.
-TensorMap load_without_tables(const std::filesystem::path& file, const GPTOptions& options) {
-  std::set<std::string> tables;
-  for (int64_t layer = 0; layer < options.n_layer; ++layer) tables.insert(bank_name(options, layer));
+/// A tensor's name without its last part.
+std::string owner(const std::string& name) {
+  return name.substr(0, name.rfind('.'));
+}
+
+/// Of the tables that `model` has no memory for.
+std::set<std::string> table_owners(const GPT& model) {
+  std::set<std::string> owners;
+  for (const auto& [name, parameter] : module_state(*model)) {
+    if (parameter.is_meta()) owners.insert(owner(name));
+  }
+  return owners;
+}
+
+/// Everything of the file but these tables, which stay where they are.
+TensorMap read_without_tables(const std::filesystem::path& file, const GPT& model) {
+  const std::set<std::string> tables = table_owners(model);
   const SafetensorsReader reader(file);
   TensorMap tensors;
   for (const auto& [name, info] : reader.tensors()) {
-    const std::string owner = name.substr(0, name.rfind('.'));
-    if (!tables.contains(owner)) {
-      tensors[name] = reader.tensor(name);
-    } else if (name.ends_with(kTable)) {
-      tensors[name] = torch::empty(info.shape, torch::TensorOptions(info.dtype).device(torch::kMeta));
-    }
+    if (!tables.contains(owner(name))) tensors[name] = reader.tensor(name);
   }
   return tensors;
 }
 
-void move_to(GPT& model, c10::Device device) {
+/// Takes these tables out of `tensors`, to the device: int8 rows as they are, others in the model's dtype.
+BankTables take_tables(const GPT& model, TensorMap& tensors, c10::Device device) {
+  const std::set<std::string> owners = table_owners(model);
+  TensorMap tables;
+  for (auto entry = tensors.begin(); entry != tensors.end();) {
+    const auto& [name, tensor] = *entry;
+    if (!owners.contains(owner(name))) {
+      ++entry;
+      continue;
+    }
+    const bool is_float_table = name.ends_with(kTable) && tensor.is_floating_point();
+    tables[name] = tensor.to(device, is_float_table ? model->options().table_dtype : tensor.scalar_type());
+    entry = tensors.erase(entry);
+  }
+  return bank_tables(model, tables);
+}
+
+/// Loads what `model` has memory for, and moves it.
+void load_all_but_tables(GPT& model, TensorMap tensors, c10::Device device) {
+  for (const auto& [name, parameter] : module_state(*model)) {
+    if (parameter.is_meta()) tensors[name] = parameter;
+  }
+  load_parameters(*model, tensors, /*convert_dtype=*/true);
   for (torch::Tensor& parameter : model->parameters()) {
     if (!parameter.is_meta()) parameter.set_data(parameter.detach().to(device));
   }
@@ -82,19 +112,30 @@ RunModel load_run_model(const RunCheckpoint& run, c10::Device device) {
 DecodingModel load_decoding_model(const RunCheckpoint& run, c10::Device device, TablePlace place) {
   GPTOptions options = to_gpt_options(run.config, device.type());
   const bool tables_replace_values = value_cache_need(options.value) == ValueCacheNeed::token_ids;
-  if (place == TablePlace::device || !tables_replace_values) {
+  if (place != TablePlace::device && !tables_replace_values) {
+    throw std::invalid_argument(
+        run.run_folder.string() +
+        ": this model keeps its values in a V cache, so no table is read in place of them that "
+        "could be on the host or in the file; expected --tables device");
+  }
+  if (!tables_replace_values) {
     const RunModel loaded = load_run_model(run, device);
-    return {loaded.model, make_device_bank_store(bank_tables(loaded.model))};
+    return {loaded.model, make_device_bank_store({})};
   }
   if (place == TablePlace::file && !device.is_cpu()) {
     throw std::invalid_argument("tables stay in the file on the CPU alone; on " + device.str() +
                                 " they can be on the host or the device");
   }
-  const std::filesystem::path file = run.checkpoint / kModelFile;
   options.bank_device = torch::kMeta;
   GPT model(options);
-  load_parameters(*model, load_without_tables(file, options), /*convert_dtype=*/true);
-  move_to(model, device);
+  if (place == TablePlace::device) {
+    TensorMap tensors = load_checkpoint(run.checkpoint, CheckpointParts::model).model;
+    BankTables tables = take_tables(model, tensors, device);
+    load_all_but_tables(model, std::move(tensors), device);
+    return {model, make_device_bank_store(std::move(tables))};
+  }
+  const std::filesystem::path file = run.checkpoint / kModelFile;
+  load_all_but_tables(model, read_without_tables(file, model), device);
   BankTables tables = map_bank_tables(model, file);
   if (place == TablePlace::file) return {model, make_mapped_bank_store(std::move(tables))};
   return {model, std::make_shared<HostBankStore>(std::move(tables), device, options.table_dtype)};

@@ -31,9 +31,9 @@ RunModel load_run_model(const RunCheckpoint& run, c10::Device device);
 /// Where E_V is while the model decodes.
 enum class TablePlace { device, host, file };
 
-/// A model for decoding and its tables. With `host` and `file` the tables are left in the checkpoint's file, int8 as they
-/// are, and its checksum is not verified; a model whose layers keep values all the same, which then are no function of the
-/// token id, has its tables in memory anyway. Throws std::invalid_argument for `file` on another device than the CPU.
+/// A model for decoding and its tables, which are in the store alone where they replace cached values; int8 rows stay int8.
+/// With `host` and `file` the tables are left in the checkpoint's file, and its checksum is not verified. Throws std::invalid_argument for `host` and `file` if no table replaces cached
+/// values, as where they are no function of the token id, and for `file` on another device than the CPU.
 struct DecodingModel {
   GPT model{nullptr};
   std::shared_ptr<BankStore> banks;
