@@ -17,6 +17,7 @@
 #include "experiments/config/run_options.h"
 #include "experiments/eval/validation.h"
 #include "experiments/runtime.h"
+#include "experiments/staged_folder.h"
 #include "experiments/train/run_files.h"
 #include "experiments/train/run_model.h"
 #include "experiments/train/trainer.h"
@@ -28,6 +29,7 @@ struct QuantizeArguments {
   std::string path;
   std::string out;
   std::string data;
+  std::string device;
   std::optional<int64_t> tokens;
   std::optional<int> threads;
   bool json = false;
@@ -58,7 +60,6 @@ TableSizes quantize_tables(TensorMap& tensors, const GPTOptions& options) {
 
 /// Config and environment are the run's, so that the new folder is a run of its own.
 void copy_run_files(const std::filesystem::path& from, const std::filesystem::path& to) {
-  std::filesystem::create_directories(to);
   for (const char* name : {kRunConfigFile, kRunEnvironmentFile}) {
     std::ifstream file(from / name, std::ios::binary);
     if (file) atomic_write_text(to / name, std::string(std::istreambuf_iterator<char>(file), {}));
@@ -75,21 +76,24 @@ void quantize(const QuantizeArguments& arguments) {
   prepare_computation(arguments.threads);
   RunCheckpoint run = find_checkpoint(arguments.path);
   if (!arguments.data.empty()) run.config.data.shards = arguments.data;
+  if (!arguments.device.empty()) run.config.train.device = arguments.device;
   if (arguments.tokens) run.config.evaluation.tokens = *arguments.tokens;
-  const std::filesystem::path out = arguments.out;
-  if (std::filesystem::exists(out)) throw std::runtime_error(arguments.out + " exists; choose another --out");
+  StagedFolder out(arguments.out);
 
   const DataFolder data = DataFolder::open(run.config.data.shards);
   auto contents = load_checkpoint(run.checkpoint, CheckpointParts::model);
   const GPTOptions options = to_gpt_options(run.config, resolve_device(run.config.train).type());
   const TableSizes sizes = quantize_tables(contents.model, options);
-  copy_run_files(run.run_folder, out);
-  RunCheckpoint quantized{.run_folder = out, .config = run.config};
-  quantized.checkpoint = save_checkpoint(out / kRunCheckpointFolder, contents);
+  copy_run_files(run.run_folder, out.path());
+  RunCheckpoint quantized{.run_folder = out.path(), .config = run.config};
+  quantized.checkpoint = save_checkpoint(out.path() / kRunCheckpointFolder, contents);
 
   const double before = bits_per_byte(run, data), after = bits_per_byte(quantized, data);
+  out.publish();
+  const auto checkpoint =
+      std::filesystem::path(arguments.out) / kRunCheckpointFolder / quantized.checkpoint.filename();
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"checkpoint", quantized.checkpoint.string()},
+    const nlohmann::ordered_json json = {{"checkpoint", checkpoint.string()},
                                          {"table_bytes_before", sizes.before},
                                          {"table_bytes_after", sizes.after},
                                          {"bits_per_byte_before", before},
@@ -97,7 +101,7 @@ void quantize(const QuantizeArguments& arguments) {
     std::cout << json.dump(2) << '\n';
     return;
   }
-  std::cout << quantized.checkpoint.string() << ": tables of " << sizes.before << " bytes in " << sizes.after
+  std::cout << checkpoint.string() << ": tables of " << sizes.before << " bytes in " << sizes.after
             << "; validation " << before << " bits per byte before, " << after << " after (" << std::showpos
             << after - before << std::noshowpos << ")\n";
 }
@@ -109,7 +113,9 @@ void add_convert_quantize(CLI::App& convert) {
   auto* quantize_command =
       convert.add_subcommand("quantize", "Banks as int8 rows with a scale each; what it costs is measured");
   quantize_command->footer(
-      "The new run folder works with bov generate and bov eval.\n"
+      "The new run folder works with bov generate, which reads the int8 rows wherever they are, and bov "
+      "eval,\n"
+      "which multiplies them out. It appears when all is measured.\n"
       "Example: bov convert quantize runs/quickstart/bov/seed-1 --out runs/bov-int8");
   quantize_command
       ->add_option("CHECKPOINT", arguments->path,
@@ -124,6 +130,10 @@ void add_convert_quantize(CLI::App& convert) {
       ->add_option("--tokens", arguments->tokens,
                    "Places for targets, 0: the whole split (default: the run's)")
       ->check(count_from(0));
+  quantize_command
+      ->add_option("--device", arguments->device,
+                   "auto, cpu, cuda or cuda:N to measure on (default: the run's)")
+      ->check(device_text());
   quantize_command
       ->add_option("--threads", arguments->threads,
                    "Computing threads (default: OMP_NUM_THREADS, or the cores)")

@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -153,12 +154,30 @@ class Quickstart(unittest.TestCase):
         # A small model may write bytes that are no UTF-8: the terminal gets them as they are, JSON a replacement.
         self.assertEqual(text.replace("\ufffd", ""), "the and of" + device["texts"][0].replace("\ufffd", "") + "\n")
 
+        # Without the run's record nobody knows its tokenizer: the user is told.
+        shutil.copytree(run, self.folder / "unrecorded")
+        (self.folder / "unrecorded/environment.json").unlink()
+        result = subprocess.run([BOV, "generate", "--checkpoint", "unrecorded", "--prompt", "the", "--max-new-tokens", "1"],
+                                cwd=self.folder, capture_output=True)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(b"unrecorded does not record its tokenizer", result.stderr)
+
         quantized = json.loads(self.bov("convert", "quantize", run, "--out", "int8", "--json"))
         self.assertEqual(quantized["table_bytes_after"], 320 * (32 + 4))
         # Rounding a value by at most 1/254 of its row's largest moves no prediction by much.
         self.assertAlmostEqual(quantized["bits_per_byte_after"], quantized["bits_per_byte_before"], delta=0.01)
         self.assertEqual(json.loads(self.bov("eval", "int8", "--json"))["validation_bpb"], quantized["bits_per_byte_after"])
-        self.assertEqual(generate("int8", "file")["table_bytes"]["file"], 320 * (32 + 4))
+        device, file = generate("int8", "device"), generate("int8", "file")
+        self.assertEqual([device["table_bytes"]["device"], file["table_bytes"]["file"]], [320 * (32 + 4)] * 2)
+        self.assertEqual(device["tokens"], file["tokens"])
+        # What cannot be measured leaves nothing behind, and a folder that is there stays.
+        for out, data, message in [("unmeasured", "tokenizer", "tokenizer"), ("int8", "shards", "int8 exists")]:
+            before = sorted(self.folder.rglob("*"))
+            result = subprocess.run([BOV, "convert", "quantize", run, "--out", out, "--data", data], cwd=self.folder,
+                                    capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(message, result.stderr)
+            self.assertEqual(sorted(self.folder.rglob("*")), before)
 
 
 if __name__ == "__main__":
