@@ -8,7 +8,8 @@
 namespace bov {
 
 /// Bytes for `batch` sequences of `context` tokens each. Caches that decoding allocates are counted as allocated, growth
-/// in blocks included; those of other programs to the position.
+/// in blocks included; those of other programs to the position. decode_memory throws c10::Error for a context or a batch
+/// below 1, or too large to be counted.
 struct BOV_API DecodeMemory {
   CacheBytes cache;  ///< this model's DecodeState
   CacheBytes
@@ -33,12 +34,28 @@ BOV_API int64_t saved_elements(const GPTOptions& options, int64_t context, int64
 /// Figure 5a: the same as a fraction of the whole K and V cache of all layers, which keeps every position.
 BOV_API double saved_fraction(const GPTOptions& options, int64_t context, int64_t batch);
 
-/// From where on the tables take less than the values that they save. Empty: never.
-struct BOV_API BreakEven {
-  std::optional<int64_t> plain_context;     ///< tokens, against a V cache that keeps every position
-  std::optional<int64_t> windowed_context;  ///< tokens, against one that respects windows
-  std::optional<int64_t> windowed_batch;    ///< sequences that fill their windows, against the same
+/// Contexts in tokens, both ends included; without `last` however long.
+struct BOV_API ContextRange {
+  int64_t first = 0;                                     ///< shortest
+  std::optional<int64_t> last;                           ///< longest
+  bool operator==(const ContextRange&) const = default;  ///< member by member
 };
+
+/// Where `batch` sequences take less memory with tables and token ids than with the values in their place: the first range of
+/// contexts up to kLongestContext, counted to the position. Empty: nowhere.
+struct BOV_API BreakEven {
+  std::optional<ContextRange> plain;  ///< device tables, against a V cache that keeps every position
+  /// Against one that respects windows, with the tables
+  std::optional<ContextRange> device;  ///< in the device's memory
+  std::optional<ContextRange> int8;    ///< the same as int8 rows
+  std::optional<ContextRange> host;    ///< on the host; every token brings another row to the device
+  std::optional<ContextRange> file;    ///< in the file, so that ids alone take memory
+  /// Fewest sequences with which `device` is not empty.
+  std::optional<int64_t> device_batch;
+};
+/// Longest context that break_even looks at.
+inline constexpr int64_t kLongestContext = int64_t{1} << 32;
+
 /// Of a model with `options` that decodes `batch` sequences at once.
 BOV_API BreakEven break_even(const GPTOptions& options, LongWindow long_window, int64_t batch);
 

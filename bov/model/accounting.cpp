@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bov/decode/cache_layout.h"
 #include "bov/value/value_sources.h"
 
 namespace bov {
@@ -35,7 +36,6 @@ struct ValuePlan {
         per_head(options.value.coefficient.kind == ValueCoefficient::Kind::learned_per_head) {}
 
   int64_t target_count() const { return static_cast<int64_t>(targets.size()); }
-  bool is_target(int64_t layer) const { return std::binary_search(targets.begin(), targets.end(), layer); }
   /// A target layer that replaces V by something ready made owns no W_V.
   bool target_projects() const { return adds || source.projects; }
   int64_t value_projections(int64_t n_layer) const {
@@ -79,11 +79,6 @@ int64_t flops_with_value_projections(const GPTOptions& options, int64_t extra_pr
   return kFlopsPerWeight * weights + attention_flops(options);
 }
 
-/// Past positions that a layer keeps: those that a later query may still see.
-int64_t cached_positions(const GPTOptions& options, int64_t left) {
-  return std::min(left + 1, options.sequence_length);
-}
-
 /// Elements that the backward pass needs, a token. Attention counts as one fused operation, which keeps its
 /// inputs and its output but no probabilities; logits are not kept.
 int64_t saved_elements_per_token(const GPTOptions& options, const ValuePlan& plan) {
@@ -112,25 +107,17 @@ int64_t muon_state_elements(const GPTOptions& options, const ValuePlan& plan, co
   return counts.matrices + second_moments;
 }
 
-void add_cache_bytes(const GPTOptions& options, const ValuePlan& plan, MemoryEstimate& memory) {
-  const std::vector<int64_t> left = options.window_left();
-  const int64_t position_bytes = kv_width(options) * item_size(options.compute_dtype);
-  int64_t first_layer_reach = left[0];
-  for (int64_t layer = 0; layer < options.n_layer; ++layer) {
-    const int64_t bytes = position_bytes * cached_positions(options, left[layer]);
-    memory.key_cache += bytes;
-    const auto need = plan.is_target(layer) ? value_cache_need(options.value) : ValueCacheNeed::own_values;
-    if (need == ValueCacheNeed::own_values) {
-      memory.value_cache += bytes;
-    } else if (need == ValueCacheNeed::first_layer_values) {
-      first_layer_reach = std::max(first_layer_reach, left[layer]);
-    } else {
-      memory.value_cache_saved += bytes;
-    }
+void add_cache_bytes(const GPTOptions& options, MemoryEstimate& memory) {
+  const CacheLayout layout = cache_layout(options, LongWindow::trained);
+  CacheLayout with_values = layout;
+  for (LayerCache& layer : with_values.layers) {
+    if (layer.need == ValueCacheNeed::token_ids) layer.need = ValueCacheNeed::own_values;
   }
-  // Layer 0's values are kept as far back as the widest window that reads them.
-  memory.value_cache +=
-      position_bytes * (cached_positions(options, first_layer_reach) - cached_positions(options, left[0]));
+  const CacheBytes bytes = cache_bytes(layout, options.sequence_length, /*batch=*/1);
+  memory.key_cache = bytes.keys;
+  memory.value_cache = bytes.values;
+  memory.value_cache_saved =
+      cache_bytes(with_values, options.sequence_length, /*batch=*/1).values - bytes.values;
 }
 
 }  // namespace
@@ -215,7 +202,7 @@ MemoryEstimate estimate_memory(const GPTOptions& options, int64_t micro_batch) {
   memory.optimizer = 2 * table_size * tables + 2 * parameter_size * adam_parameters +
                      parameter_size * muon_state_elements(options, plan, counts);
   memory.activations = tokens * saved_elements_per_token(options, plan) * item_size(options.compute_dtype);
-  add_cache_bytes(options, plan, memory);
+  add_cache_bytes(options, memory);
   return memory;
 }
 

@@ -6,6 +6,7 @@
 
 #include "experiments/commands/commands.h"
 #include "experiments/commands/long_window_option.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/config/run_options.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/report/memory_report.h"
@@ -15,6 +16,7 @@ namespace {
 
 struct MemoryArguments {
   std::string config;
+  std::string device;
   std::string contexts = "1K..1M";
   std::vector<int64_t> batches{1, 8, 64};
   LongWindow long_window = LongWindow::trained;
@@ -22,10 +24,14 @@ struct MemoryArguments {
 };
 
 void memory(const MemoryArguments& arguments) {
-  const RunConfig config = load_run_config(arguments.config);
-  const GPTOptions options = to_gpt_options(config, resolve_device(config.train).type());
-  const MemoryReport report = report_memory(config.name, options, arguments.long_window,
-                                            parse_contexts(arguments.contexts), arguments.batches);
+  RunConfig config = load_run_config(arguments.config);
+  if (!arguments.device.empty()) config.train.device = arguments.device;
+  // Only the dtypes depend on it, so a device that is named need not be there.
+  const c10::Device device =
+      config.train.device == "auto" ? resolve_device(config.train) : c10::Device(config.train.device);
+  const MemoryReport report =
+      report_memory(config.name, device.str(), to_gpt_options(config, device.type()), arguments.long_window,
+                    parse_contexts(arguments.contexts), arguments.batches);
   std::cout << (arguments.json ? to_json(report).dump(2) + '\n' : to_text(report));
 }
 
@@ -36,7 +42,8 @@ void add_memory_command(CLI::App& app) {
   auto* command = app.add_subcommand("memory", "Memory that decoding takes, with a V cache and without");
   command->footer(
       "Nothing is allocated.\n"
-      "Example: bov memory experiments/configs/paper_135m/bov.yaml --context 1K..1M --batch 1,8,64");
+      "Example: bov memory experiments/configs/paper_135m/bov.yaml --device cuda --context 1K..1M --batch "
+      "1,8,64");
   command->add_option("CONFIG", arguments->config, "YAML file of a run")
       ->required()
       ->check(CLI::ExistingFile);
@@ -49,6 +56,11 @@ void add_memory_command(CLI::App& app) {
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   add_long_window_option(*command, arguments->long_window);
+  command
+      ->add_option(
+          "--device", arguments->device,
+          "auto, cpu, cuda or cuda:N, whose dtypes are counted; it need not be there (default: the config's)")
+      ->check(device_text());
   command->add_flag("--json", arguments->json, "Print bytes as JSON");
   command->callback([arguments] { memory(*arguments); });
 }

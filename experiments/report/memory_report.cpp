@@ -10,8 +10,6 @@
 namespace bov::experiments {
 namespace {
 
-constexpr int64_t kLongestContext = int64_t{1} << 32;
-
 [[noreturn]] void refuse(const std::string& text) {
   throw std::invalid_argument("context '" + text +
                               "': expected tokens as 2048, 16K or 1M, a list 1K,32K or a range 1K..1M");
@@ -31,12 +29,30 @@ int64_t parse_context(std::string_view part, const std::string& text) {
   return number * unit;
 }
 
-std::string count_text(const std::optional<int64_t>& count) {
-  return count ? std::to_string(*count) : "never";
+/// The places of tables under the names that a program may read, and their columns.
+struct BreakEvenColumn {
+  const char* key;
+  const char* title;
+  std::optional<ContextRange> BreakEven::*range;
+};
+constexpr BreakEvenColumn kBreakEvenColumns[] = {{"plain", "device, against V, plain", &BreakEven::plain},
+                                                 {"device", "device", &BreakEven::device},
+                                                 {"int8", "int8", &BreakEven::int8},
+                                                 {"host", "host", &BreakEven::host},
+                                                 {"file", "file", &BreakEven::file}};
+
+std::string range_text(const std::optional<ContextRange>& range) {
+  if (!range) return "never";
+  return std::to_string(range->first) + (range->last ? " to " + std::to_string(*range->last) : " on");
 }
 
-nlohmann::ordered_json count_json(const std::optional<int64_t>& count) {
-  return count ? nlohmann::ordered_json(*count) : nlohmann::ordered_json();
+nlohmann::ordered_json number_json(const std::optional<int64_t>& number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json range_json(const std::optional<ContextRange>& range) {
+  if (!range) return {};
+  return {{"first_tokens", range->first}, {"last_tokens", number_json(range->last)}};
 }
 
 std::string points_text(const MemoryReport& report) {
@@ -57,14 +73,15 @@ std::string points_text(const MemoryReport& report) {
 }
 
 std::string break_even_text(const MemoryReport& report) {
-  TextTable table{{{"batch", Align::right},
-                   {"tokens, against a plain V cache", Align::right},
-                   {"tokens, against one with windows", Align::right},
-                   {"sequences that fill their windows", Align::right}},
-                  {}};
+  TextTable table{{{"batch", Align::right}}, {}};
+  for (const BreakEvenColumn& column : kBreakEvenColumns)
+    table.columns.push_back({column.title, Align::right});
+  table.columns.push_back({"fewest sequences, device", Align::right});
   for (const auto& [batch, at] : report.break_even) {
-    table.rows.push_back({std::to_string(batch), count_text(at.plain_context),
-                          count_text(at.windowed_context), count_text(at.windowed_batch)});
+    std::vector<std::string> row{std::to_string(batch)};
+    for (const BreakEvenColumn& column : kBreakEvenColumns) row.push_back(range_text(at.*column.range));
+    row.push_back(at.device_batch ? std::to_string(*at.device_batch) : "never");
+    table.rows.push_back(row);
   }
   return render_terminal(table);
 }
@@ -87,11 +104,12 @@ std::vector<int64_t> parse_contexts(const std::string& text) {
 }
 
 MemoryReport report_memory(const std::string& name,
+                           const std::string& device,
                            const GPTOptions& options,
                            LongWindow long_window,
                            const std::vector<int64_t>& contexts,
                            const std::vector<int64_t>& batches) {
-  MemoryReport report{.name = name, .long_window = long_window};
+  MemoryReport report{.name = name, .device = device, .long_window = long_window};
   for (const int64_t batch : batches) {
     for (const int64_t context : contexts) {
       report.points.push_back({context, batch, decode_memory(options, long_window, context, batch),
@@ -106,6 +124,7 @@ MemoryReport report_memory(const std::string& name,
 nlohmann::ordered_json to_json(const MemoryReport& report) {
   nlohmann::ordered_json json;
   json["name"] = report.name;
+  json["device"] = report.device;
   json["long_window"] = report.long_window == LongWindow::trained ? "trained" : "unlimited";
   json["points"] = nlohmann::ordered_json::array();
   for (const MemoryPoint& point : report.points) {
@@ -124,22 +143,25 @@ nlohmann::ordered_json to_json(const MemoryReport& report) {
   }
   json["break_even"] = nlohmann::ordered_json::array();
   for (const auto& [batch, at] : report.break_even) {
-    json["break_even"].push_back({{"batch", batch},
-                                  {"plain_tokens", count_json(at.plain_context)},
-                                  {"windowed_tokens", count_json(at.windowed_context)},
-                                  {"windowed_sequences", count_json(at.windowed_batch)}});
+    nlohmann::ordered_json line = {{"batch", batch}};
+    for (const BreakEvenColumn& column : kBreakEvenColumns) line[column.key] = range_json(at.*column.range);
+    line["fewest_sequences"] = number_json(at.device_batch);
+    json["break_even"].push_back(std::move(line));
   }
   return json;
 }
 
 std::string to_text(const MemoryReport& report) {
   const bool trained = report.long_window == LongWindow::trained;
-  return report.name + ": MiB to decode, long windows " + (trained ? "as trained" : "unlimited") +
+  return report.name + ": MiB to decode in the dtypes of " + report.device + ", long windows " +
+         (trained ? "as trained" : "unlimited") +
          "\nV, plain: every layer keeps every position. V, windows: as far as each window reaches. device, "
          "int8, host,\n"
          "file: V that is kept all the same, ids and the tables, or their rows seen, in the device's "
          "memory.\n\n" +
-         points_text(report) + "\nThe tables take less than the values that they save from here on\n\n" +
+         points_text(report) +
+         "\nContexts in which tables (of host: the rows seen) and ids take less than the values that they "
+         "save, windows\nrespected, and the fewest sequences for which there are any\n\n" +
          break_even_text(report);
 }
 

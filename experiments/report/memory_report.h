@@ -29,13 +29,15 @@ struct MemoryPoint {
 };
 
 struct MemoryReport {
-  std::string name;  ///< of the config
+  std::string name;    ///< of the config
+  std::string device;  ///< the `auto` dtypes are those of this device
   LongWindow long_window = LongWindow::trained;
   std::vector<MemoryPoint> points;
   std::vector<std::pair<int64_t, BreakEven>> break_even;  ///< by batch
 };
 
 MemoryReport report_memory(const std::string& name,
+                           const std::string& device,
                            const GPTOptions& options,
                            LongWindow long_window,
                            const std::vector<int64_t>& contexts,

@@ -10,6 +10,7 @@
 #include "experiments/config/yaml_config.h"
 #include "experiments/generate/utf8_stream.h"
 #include "experiments/report/memory_report.h"
+#include "experiments/staged_folder.h"
 #include "experiments/tokenizer/tokenizer_files.h"
 #include "experiments/tokenizer/tokenizer_training.h"
 #include "support/catch.h"
@@ -52,13 +53,13 @@ TEST_CASE("a stream gives whole characters, and loses no byte") {
 /// A run with a checkpoint of random parameters, and its data's tokenizer.
 class SmallRun {
  public:
-  SmallRun() {
+  explicit SmallRun(const char* preset = "bov") {
     testing::write_file(folder_ / "text.txt", testing::random_text(1, 4000));
     DocumentReader documents({(folder_ / "text.txt").string()});
     train_tokenizer(documents, {.vocab_size = 400, .validation_per_mille = 0}, folder_ / "shards/tokenizer");
     RunConfig config;
     config.name = "small";
-    config.value = value_preset("bov");
+    config.value = value_preset(preset);
     config.model.n_layer = 3, config.model.n_embd = 32, config.model.n_head = config.model.n_kv_head = 2;
     config.model.sequence_length = 64, config.model.vocab_size = 400;
     config.data.shards = (folder_ / "shards").string();
@@ -129,18 +130,60 @@ TEST_CASE("text generation says what is wrong with its input") {
   CHECK_THROWS_WITH(generate_text(decoder, tokenizer, "the value of the bank", {.max_length = 3}),
                     Catch::Contains("expected fewer than max_length = 3"));
   CHECK_THROWS_WITH(run_tokenizer(run, small.path()), Catch::Contains("tokenizer.json"));
-  testing::write_file(small.path() / "environment.json", R"({"data": {"tokenizer": "0123456789abcdef"}})");
+  CHECK(!recorded_tokenizer(small.path()));
+  const auto record = [&](const std::string& environment) {
+    testing::write_file(small.path() / "environment.json", environment);
+  };
+  for (const char* damaged : {"", "[1]", R"({"data": )", R"({"data": 5})", R"({"data": {"tokenizer": 7}})"}) {
+    record(damaged);
+    INFO(damaged);
+    CHECK_THROWS_WITH(run_tokenizer(run, std::nullopt), Catch::Contains("environment.json is damaged: "));
+  }
+  for (const char* without : {"{}", R"({"data": null})", R"({"data": {}})"}) {
+    record(without);
+    CHECK(!recorded_tokenizer(small.path()));
+    CHECK(run_tokenizer(run, std::nullopt).hash() == tokenizer.hash());
+  }
+  record(R"({"data": {"tokenizer": "0123456789abcdef"}})");
   CHECK_THROWS_WITH(
       run_tokenizer(run, std::nullopt),
       Catch::Contains("the run was trained with 0123456789abcdef") && Catch::Contains("--tokenizer"));
-  testing::write_file(small.path() / "environment.json",
-                      R"({"data": {"tokenizer": ")" + hash_text(tokenizer.hash()) + R"("}})");
+  record(R"({"data": {"tokenizer": ")" + hash_text(tokenizer.hash()) + R"("}})");
   CHECK(run_tokenizer(run, small.shards() / "tokenizer").hash() == tokenizer.hash());
   RunCheckpoint narrow = run;
   narrow.config.model.vocab_size = 399;
   CHECK_THROWS_WITH(run_tokenizer(narrow, std::nullopt), Catch::Contains("400 tokens, the model only 399"));
   std::filesystem::remove_all(small.path() / "checkpoints");
   CHECK_THROWS_WITH(find_checkpoint(small.path()), Catch::Contains("no checkpoint yet"));
+}
+
+TEST_CASE("models without a table in place of values have none on the host or in the file") {
+  for (const char* preset : {"standard", "bov_add", "svformer"}) {
+    const SmallRun small(preset);
+    const RunCheckpoint run = find_checkpoint(small.path());
+    for (const auto place : {TablePlace::host, TablePlace::file}) {
+      CHECK_THROWS_WITH(load_decoding_model(run, torch::kCPU, place),
+                        Catch::Contains("no table is read") && Catch::Contains("expected --tables device"));
+    }
+    CHECK(load_decoding_model(run, torch::kCPU, TablePlace::device).banks->bytes().device == 0);
+  }
+}
+
+TEST_CASE("a staged folder appears when it is finished, and not before") {
+  const TemporaryFolder folder;
+  const auto target = folder.path() / "parent/out";
+  {
+    const StagedFolder staged(target.string() + "/");
+    testing::write_file(staged.path() / "text.txt", "x");
+    CHECK(!std::filesystem::exists(target));
+  }
+  CHECK(std::filesystem::is_empty(target.parent_path()));
+  StagedFolder staged(target);
+  testing::write_file(staged.path() / "text.txt", "x");
+  staged.publish();
+  CHECK(std::filesystem::exists(target / "text.txt"));
+  CHECK(!std::filesystem::exists(staged.path()));
+  CHECK_THROWS_WITH(StagedFolder(target), Catch::Contains("out exists; choose another folder"));
 }
 
 TEST_CASE("contexts are read as numbers, lists and doubling ranges") {
@@ -158,19 +201,24 @@ TEST_CASE("the memory report holds the library's numbers") {
   GPTOptions options;
   options.value = value_preset("bov");
   const MemoryReport report =
-      report_memory("paper", options, LongWindow::unlimited, {16'000, 1'000'000}, {1, 8});
+      report_memory("paper", "cpu", options, LongWindow::unlimited, {16'000, 1'000'000}, {1, 8});
   CHECK(report.points.size() == 4);
   const MemoryPoint& point = report.points[1];
   CHECK(point.with_device_tables() ==
         point.memory.cache.values + point.memory.cache.token_ids + 4 * 32768 * 768 * 4);
   const auto json = to_json(report);
   CHECK(json["points"][1]["figure_5a_fraction"].get<double>() == Approx(0.1612).margin(0.0001));
-  CHECK(json["break_even"][0]["windowed_tokens"] == 129'533);
+  CHECK(json["device"] == "cpu");
+  const int64_t first = break_even(options, LongWindow::unlimited, 1).device->first;
+  CHECK(json["break_even"][0]["device"]["first_tokens"] == first);
+  CHECK(json["break_even"][0]["device"]["last_tokens"].is_null());
   const std::string text = to_text(report);
   CHECK(text.find("16.12 %") != std::string::npos);
-  CHECK(text.find("129533") != std::string::npos);
-  CHECK(to_text(report_memory("paper", options, LongWindow::trained, {1000}, {1})).find("never") !=
-        std::string::npos);
+  CHECK(text.find(std::to_string(first) + " on") != std::string::npos);
+  const MemoryReport trained = report_memory("paper", "cpu", options, LongWindow::trained, {1000}, {1});
+  CHECK(to_json(trained)["break_even"][0]["device"].is_null());
+  CHECK(to_text(trained).find("never") != std::string::npos);
+  CHECK(to_text(trained).find("1 to ") != std::string::npos);
 }
 
 }  // namespace

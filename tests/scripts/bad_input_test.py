@@ -95,6 +95,12 @@ class BadInput(unittest.TestCase):
         anywhere = self.write("anywhere.yaml", RUN.replace("cpu", "auto"))
         for options in [[], ["--profile", "1"]]:
             self.check_refused(["train", anywhere, "--device", "cuda:9", *options], '--device is "cuda:9"; LibTorch sees')
+        self.check_refused(["memory", config, "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
+        # Bytes are counted for a device that is not there.
+        for arguments in [[self.write("gpu.yaml", RUN.replace("cpu", "cuda:9"))], [config, "--device", "cuda:9"]]:
+            result = self.run_bov("memory", *arguments)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("in the dtypes of cuda:9", result.stdout)
         self.check_refused(["eval", ".", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
         self.check_refused(["generate", "--checkpoint", ".", "--prompt", "a", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N")
 
