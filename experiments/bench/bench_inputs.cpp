@@ -69,12 +69,13 @@ BenchInputs::BenchInputs(c10::Device device, const std::optional<std::filesystem
   }
 }
 
-std::vector<at::Tensor> cold_copies(const at::Tensor& tensor) {
-  constexpr int64_t kColdBytes = int64_t{256} << 20;
-  const int64_t count = 1 + kColdBytes / std::max<int64_t>(1, static_cast<int64_t>(tensor.nbytes()));
-  std::vector<at::Tensor> copies;
-  for (int64_t i = 0; i < count; ++i) copies.push_back(tensor.clone());
-  return copies;
+ColdTensor::ColdTensor(const at::Tensor& tensor, std::optional<int64_t> bytes) {
+  constexpr int64_t kColdBytes = int64_t{256} << 20, kMostBytes = int64_t{2} << 30;
+  const auto size = std::max<int64_t>(1, static_cast<int64_t>(tensor.nbytes()));
+  const int64_t wanted = 1 + kColdBytes / std::clamp<int64_t>(bytes.value_or(size), 1, size);
+  for (int64_t i = 0; i < std::clamp<int64_t>(kMostBytes / size, 1, wanted); ++i) {
+    copies_.push_back(tensor.clone());
+  }
 }
 
 }  // namespace bov::experiments

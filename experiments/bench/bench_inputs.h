@@ -29,7 +29,20 @@ class BenchInputs {
   std::function<at::Tensor(int64_t count, int64_t rows)> ids_;
 };
 
-/// Copies of `tensor` that together outgrow any cache (256 MiB), to be read in turns where one copy would stay cached.
-std::vector<at::Tensor> cold_copies(const at::Tensor& tensor);
+/// Copies of a tensor that are read in turns, so that each call finds its input in memory and not in a cache.
+class ColdTensor {
+ public:
+  /// Enough copies that calls which read `bytes` of one (all of it by default) read 256 MiB before they come back to the
+  /// first, but no more than take 2 GiB.
+  explicit ColdTensor(const at::Tensor& tensor, std::optional<int64_t> bytes = std::nullopt);
+
+  const at::Tensor& next() { return copies_[turn_++ % copies_.size()]; }
+  /// All of them, for what is made once from each.
+  const std::vector<at::Tensor>& copies() const { return copies_; }
+
+ private:
+  std::vector<at::Tensor> copies_;
+  size_t turn_ = 0;
+};
 
 }  // namespace bov::experiments

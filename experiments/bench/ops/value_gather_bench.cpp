@@ -2,6 +2,8 @@
 #include <torch/autograd.h>
 
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "csrc/value_gather.h"
 #include "experiments/bench/ops/op_benches.h"
@@ -37,12 +39,27 @@ constexpr GatherSize kSizes[] = {{2048, 768, at::kFloat, at::kFloat},
 
 struct GatherInputs {
   at::Tensor table, ids, scale;
-
-  GatherInputs(const BenchInputs& inputs, const GatherSize& size)
-      : table(at::randn({kRows, size.width}, at::device(inputs.device())).to(size.table)),
-        ids(inputs.token_ids(size.ids, kRows)),
-        scale(at::full({1}, 2.5, at::device(inputs.device()))) {}
 };
+
+/// The inputs of calls that follow each other: each finds its rows and ids in memory and not in a cache.
+std::vector<GatherInputs> cold_inputs(const BenchInputs& inputs, const GatherSize& size) {
+  const at::Tensor ids = inputs.token_ids(size.ids, kRows);
+  const at::Tensor table = at::randn({kRows, size.width}, at::device(inputs.device())).to(size.table);
+  const int64_t distinct_bytes =
+      std::get<0>(at::_unique(ids)).numel() * table.stride(0) * table.element_size();
+  const ColdTensor tables(table, distinct_bytes + static_cast<int64_t>(size.result_bytes()));
+  std::vector<GatherInputs> all;
+  for (const at::Tensor& copy : tables.copies()) {
+    all.push_back({copy, ids.clone(), at::full({1}, 2.5, at::device(inputs.device()))});
+  }
+  return all;
+}
+
+/// A case whose calls take one of `items` after the other.
+template <typename Item, typename Body>
+BenchCase in_turns(const char* method, const std::vector<Item>& items, double bytes, const Body& body) {
+  return {method, [items, body, turn = size_t{0}]() mutable { body(items[turn++ % items.size()]); }, bytes};
+}
 
 /// What a model without the operator computes, with γ in the table's dtype as published.
 at::Tensor eager(const GatherInputs& in, at::ScalarType out) {
@@ -50,48 +67,66 @@ at::Tensor eager(const GatherInputs& in, at::ScalarType out) {
 }
 
 std::vector<BenchCase> forward_cases(const BenchInputs& inputs, const GatherSize& size) {
-  const GatherInputs in(inputs, size);
+  const std::vector<GatherInputs> items = cold_inputs(inputs, size);
   const double bytes = size.row_bytes() + size.result_bytes();
-  return {{kEager, [=] { eager(in, size.out); }, bytes},
-          {"bov", [=] { ops::value_gather(in.table, in.ids, in.scale, size.out); }, bytes},
-          copy_case(static_cast<int64_t>(bytes / 2), inputs.device())};
-}
-
-/// The backward pass alone, of a graph that is built once: gradients of the table and of γ.
-std::vector<BenchCase> backward_cases(const BenchInputs& inputs, const GatherSize& size) {
-  GatherInputs in(inputs, size);
-  in.table.requires_grad_(true);
-  in.scale.requires_grad_(true);
-  const at::Tensor weight =
-      at::randn({size.ids, size.width}, in.ids.options().dtype(at::kFloat)).to(size.out);
-  const double bytes = size.result_bytes() + static_cast<double>(in.table.nbytes());
-  const auto backward = [&](const char* method, const at::Tensor& values) {
-    const auto run = [=] {
-      torch::autograd::grad({values}, {in.table, in.scale}, {weight}, /*retain_graph=*/true);
-    };
-    return BenchCase{method, run, bytes};
+  const auto bov = [out = size.out](const GatherInputs& in) {
+    ops::value_gather(in.table, in.ids, in.scale, out);
   };
-  return {backward(kEager, eager(in, size.out)),
-          backward("bov", ops::value_gather(in.table, in.ids, in.scale, size.out)),
-          backward("bov, index shared",
-                   ops::value_gather(in.table, in.ids, in.scale, size.out, ops::token_index(in.ids, kRows))),
-          copy_case(static_cast<int64_t>(bytes / 2), inputs.device())};
+  return {in_turns(kEager, items, bytes, [out = size.out](const GatherInputs& in) { eager(in, out); }),
+          in_turns("bov", items, bytes, bov), copy_case(static_cast<int64_t>(bytes / 2), inputs.device())};
 }
 
+/// Values, what they were made from, and their gradient.
+struct Graph {
+  at::Tensor table, scale, values, weight;
+};
+
+/// The backward pass alone, of graphs that are built once: gradients of the table and of γ.
+std::vector<BenchCase> backward_cases(const BenchInputs& inputs, const GatherSize& size) {
+  std::vector<GatherInputs> items = cold_inputs(inputs, size);
+  std::vector<at::Tensor> weights;
+  for (GatherInputs& in : items) {
+    in.table.requires_grad_(true);
+    in.scale.requires_grad_(true);
+    weights.push_back(at::randn({size.ids, size.width}, in.ids.options().dtype(at::kFloat)).to(size.out));
+  }
+  const double bytes = size.result_bytes() + static_cast<double>(items[0].table.nbytes());
+  const auto backward = [&](const char* method, const auto& gather) {
+    std::vector<Graph> graphs;
+    for (size_t i = 0; i < items.size(); ++i) {
+      graphs.push_back({items[i].table, items[i].scale, gather(items[i]), weights[i]});
+    }
+    return in_turns(method, graphs, bytes, [](const Graph& g) {
+      torch::autograd::grad({g.values}, {g.table, g.scale}, {g.weight}, /*retain_graph=*/true);
+    });
+  };
+  const auto with_index = [&](const GatherInputs& in) {
+    return ops::value_gather(in.table, in.ids, in.scale, size.out, ops::token_index(in.ids, kRows));
+  };
+  return {
+      backward(kEager, [&](const GatherInputs& in) { return eager(in, size.out); }),
+      backward(
+          "bov",
+          [&](const GatherInputs& in) { return ops::value_gather(in.table, in.ids, in.scale, size.out); }),
+      backward("bov, index shared", with_index), copy_case(static_cast<int64_t>(bytes / 2), inputs.device())};
+}
+
+/// The rows of all layers are more than a cache holds, so one set of tables is enough.
 std::vector<BenchCase> layers_cases(const BenchInputs& inputs, const GatherSize& size) {
-  const GatherInputs in(inputs, size);
+  const auto device = at::device(inputs.device());
+  const at::Tensor ids = inputs.token_ids(size.ids, kRows), scale = at::full({1}, 2.5, device);
   std::vector<at::Tensor> tables;
-  for (int i = 0; i < kLayers; ++i) tables.push_back(in.table.clone());
-  const std::vector<at::Tensor> scales(kLayers, in.scale);
+  for (int i = 0; i < kLayers; ++i) tables.push_back(at::randn({kRows, size.width}, device).to(size.table));
+  const std::vector<at::Tensor> scales(kLayers, scale);
   const double bytes = kLayers * (size.row_bytes() + size.result_bytes());
   const auto one_by_one = [=] {
     std::vector<at::Tensor> values;
     for (const at::Tensor& table : tables) {
-      values.push_back(ops::value_gather(table, in.ids, in.scale, size.out));
+      values.push_back(ops::value_gather(table, ids, scale, size.out));
     }
   };
   return {{"one by one", one_by_one, bytes},
-          {"all at once", [=] { ops::value_gather_layers(tables, in.ids, scales, size.out); }, bytes}};
+          {"all at once", [=] { ops::value_gather_layers(tables, ids, scales, size.out); }, bytes}};
 }
 
 }  // namespace
