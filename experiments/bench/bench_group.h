@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ struct BenchCase {
   std::string method;         ///< what a reader knows it by: "bov", "at::embedding, multiply, cast"
   std::function<void()> run;  ///< one call; inputs are made before, and results are dropped
   double bytes = 0;           ///< what a call has to read and write at least; 0: no rate is shown
+  double tokens = 0;          ///< that a call decodes; 0: none
+  /// More about problem and method, fields of the JSON: {"batch": 8, "cache_bytes": 5}.
+  nlohmann::json facts = nlohmann::json::object();
 };
 
 /// One problem and the ways to solve it, which are timed in turns so that their ratios hold on a busy machine.

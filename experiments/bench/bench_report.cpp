@@ -18,6 +18,7 @@ std::string to_table(const std::vector<BenchMeasurement>& measurements) {
                    {"method"},
                    {"time", Align::right},
                    {"GB/s", Align::right},
+                   {"tokens/s", Align::right},
                    {"speed", Align::right},
                    {"extra MiB", Align::right}},
                   {}};
@@ -28,23 +29,27 @@ std::string to_table(const std::vector<BenchMeasurement>& measurements) {
     const double seconds = m.median_seconds();
     table.rows.push_back({same_group ? "" : m.op + ": " + m.problem, m.method, time_text(seconds),
                           m.bytes > 0 ? fixed_text(m.bytes / seconds * 1e-9, 1) : "-",
+                          m.tokens > 0 ? fixed_text(m.tokens_per_second(), 1) : "",
                           fixed_text(m.speedup(), 2) + "x",
                           fixed_text(static_cast<double>(m.peak_extra_bytes) / (1 << 20), 1)});
   }
-  return render_terminal(table);
+  return render_terminal(without_empty_columns(table));
 }
 
 nlohmann::json to_json(const std::vector<BenchMeasurement>& measurements) {
   nlohmann::json list = nlohmann::json::array();
   for (const BenchMeasurement& m : measurements) {
-    list.push_back({{"op", m.op},
-                    {"problem", m.problem},
-                    {"method", m.method},
-                    {"seconds", m.seconds},
-                    {"median_seconds", m.median_seconds()},
-                    {"bytes", m.bytes},
-                    {"speedup", m.speedup()},
-                    {"peak_extra_bytes", m.peak_extra_bytes}});
+    nlohmann::json entry = {{"op", m.op},
+                            {"problem", m.problem},
+                            {"method", m.method},
+                            {"seconds", m.seconds},
+                            {"median_seconds", m.median_seconds()},
+                            {"bytes", m.bytes},
+                            {"speedup", m.speedup()},
+                            {"peak_extra_bytes", m.peak_extra_bytes}};
+    if (m.tokens > 0) entry["tokens_per_second"] = m.tokens_per_second();
+    entry.update(m.facts);
+    list.push_back(std::move(entry));
   }
   return {{"environment", describe_environment()}, {"measurements", std::move(list)}};
 }

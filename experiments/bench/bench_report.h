@@ -8,7 +8,7 @@
 
 namespace bov::experiments {
 
-/// A table for the terminal: problem, method, median time, rate, speed against the baseline, extra memory.
+/// A table for the terminal: problem, method, median time, rates, speed against the baseline, extra memory.
 std::string to_table(const std::vector<BenchMeasurement>& measurements);
 
 /// Everything measured, with the environment: {"environment": {…}, "measurements": [{…}]}; seconds and bytes.

@@ -77,6 +77,8 @@ std::vector<BenchMeasurement> run_bench(const BenchGroup& group,
                             .problem = group.problem,
                             .method = method.method,
                             .bytes = method.bytes,
+                            .tokens = method.tokens,
+                            .facts = method.facts,
                             .peak_extra_bytes = peak_extra_bytes(method.run)});
     benchmark::RegisterBenchmark(method.method.c_str(), [&method, device](benchmark::State& state) {
       measure(state, method, device);

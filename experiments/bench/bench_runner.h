@@ -16,10 +16,13 @@ struct BenchMeasurement {
   std::string op, problem, method;
   std::vector<double> seconds;   ///< a call, one number a repetition
   double bytes = 0;              ///< as the case says
+  double tokens = 0;             ///< the same
+  nlohmann::json facts;          ///< the same
   int64_t peak_extra_bytes = 0;  ///< most tensor memory of a call beyond its inputs
   double baseline_seconds = 0;   ///< median of the group's baseline
 
   double median_seconds() const;
+  double tokens_per_second() const { return tokens / median_seconds(); }
   /// How many times as fast as the baseline.
   double speedup() const { return baseline_seconds / median_seconds(); }
 };

@@ -6,11 +6,8 @@ Usage: scripts/plot_decode FILE --out DIR     writes DIR/decode_speed.{png,svg}
 import argparse
 import json
 import pathlib
-import re
 
 from . import chart, draw_files
-
-PROBLEM = re.compile(r"(?P<work>.*), (?P<windows>[^,]*), T (?P<thousands>\d+)K, batch (?P<batch>\d+)")
 
 
 def points(measurements):
@@ -19,11 +16,8 @@ def points(measurements):
     for measured in measurements:
         if measured["op"] != "decode":
             continue
-        problem = PROBLEM.fullmatch(measured["problem"])
-        batch = int(problem["batch"])
-        methods = problems.setdefault((problem["work"], problem["windows"], batch), {})
-        methods.setdefault(measured["method"], []).append(
-            (1024 * int(problem["thousands"]), batch / measured["median_seconds"]))
+        methods = problems.setdefault((measured["work"], measured["windows"], measured["batch"]), {})
+        methods.setdefault(measured["method"], []).append((measured["context_tokens"], measured["tokens_per_second"]))
     return problems
 
 
@@ -32,7 +26,7 @@ def decode_chart(measurements):
     for (work, windows, batch), methods in points(measurements).items():
         series = [chart.Series(method, *zip(*sorted(values)), style=chart.style(index), points=True)
                   for index, (method, values) in enumerate(methods.items())]
-        title = f"{work}\n{windows}" + (f", batch {batch}" if batch > 1 else "")
+        title = f"{work}\n{'all long' if windows == 'L' else windows}" + (f", batch {batch}" if batch > 1 else "")
         panels.append(chart.Panel(title, "tokens of context", "tokens per second", series, x_log=True))
     if not panels:
         raise SystemExit("the file holds no measurement of decode")

@@ -45,6 +45,29 @@ class Bench(unittest.TestCase):
         self.assertGreaterEqual(baseline["peak_extra_bytes"], 2 * 2048 * 768 * 4)
         self.assertEqual(by_method["memcpy"]["peak_extra_bytes"], 0)
 
+    def test_decoding_says_how_many_tokens_and_bytes(self):
+        # A step decodes with the paper's 12-layer model.
+        for work, methods in [("target layers' attention", 5), ("step", 4)]:
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "bench.json")
+                result = bench("decode", "--filter", f"{work}, SSSL, T 2K, batch 1", "--repetitions", "1", "--min-time", "0.001",
+                               "--json", str(path))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                measured = {m["method"]: m for m in json.loads(path.read_text())["measurements"]}
+            self.assertEqual(len(measured), methods)
+            for m in measured.values():
+                self.assertEqual((m["work"], m["windows"], m["context_tokens"], m["batch"]), (work, "SSSL", 2048, 1))
+                self.assertAlmostEqual(m["tokens_per_second"], 1 / m["median_seconds"])
+        # Nine S layers keep 513 positions and three L layers 2,049, in 2,304 slots as they grow by blocks; a target keeps no V.
+        short, long = 513 * 768 * 4, 2304 * 768 * 4
+        values, bank = measured["V cache"], measured["bov, automatic"]
+        self.assertEqual((values["key_bytes"], values["value_bytes"]), (9 * short + 3 * long,) * 2)
+        self.assertEqual(values["key_bytes"] - bank["value_bytes"], 3 * short + long)
+        # History, and row numbers for both windows; an id takes two bytes.
+        self.assertEqual((values["token_id_bytes"], bank["token_id_bytes"]), (2 * 2304, 2 * (2304 + 513 + 2304)))
+        self.assertEqual((values["table_bytes"], bank["table_bytes"]), (0, 4 * 32768 * 768 * 4))
+        self.assertEqual(bank["cache_bytes"], bank["key_bytes"] + bank["value_bytes"] + bank["token_id_bytes"])
+
     def test_errors_are_one_line(self):
         for arguments, message in [
             (["nothing"], "there is no benchmark of 'nothing'; expected one of "),

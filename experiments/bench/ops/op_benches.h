@@ -11,7 +11,8 @@ namespace bov::experiments {
 
 std::vector<BenchGroup> bank_attention_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> copy_benches(const BenchInputs& inputs);
-std::vector<BenchGroup> decode_benches(const BenchInputs& inputs);
+std::vector<BenchGroup> decode_attention_benches(const BenchInputs& inputs);
+std::vector<BenchGroup> decode_step_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> token_index_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> value_gather_benches(const BenchInputs& inputs);
 std::vector<BenchGroup> windowed_attention_benches(const BenchInputs& inputs);
