@@ -1,7 +1,5 @@
 #include "experiments/convert/converted_run.h"
 
-#include <unistd.h>
-
 #include <stdexcept>
 #include <utility>
 
@@ -9,37 +7,13 @@
 #include "experiments/config/yaml_config.h"
 #include "experiments/environment.h"
 #include "experiments/json_file.h"
+#include "experiments/staged_folder.h"
 #include "experiments/train/run_files.h"
 
 namespace bov::experiments {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder beside `target` that is removed unless it has taken its place.
-class FolderBeside {
- public:
-  explicit FolderBeside(const fs::path& target) : target_(fs::absolute(target)), path_(target_) {
-    path_ += ".tmp-" + std::to_string(::getpid());
-    fs::create_directories(path_);
-  }
-  ~FolderBeside() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  FolderBeside(const FolderBeside&) = delete;
-  FolderBeside& operator=(const FolderBeside&) = delete;
-
-  const fs::path& path() const { return path_; }
-  void put_in_place() {
-    fs::rename(path_, target_);
-    sync_folder(target_.parent_path());
-  }
-
- private:
-  fs::path target_;
-  fs::path path_;
-};
 
 std::string training_metadata(const RunConfig& config, const std::string& given) {
   nlohmann::json metadata = {
@@ -65,11 +39,11 @@ RunCheckpoint write_converted_run(const fs::path& given_out,
   if (environment.is_null()) environment = here;
   environment["converted"] = {{"versions", here.at("versions")}, {"command", here.at("command")}};
   contents.metadata = training_metadata(config, contents.metadata);
-  FolderBeside folder(out);
+  StagedFolder folder(out);
   atomic_write_text(folder.path() / kRunConfigFile, write_run_config(config));
   atomic_write_text(folder.path() / kRunEnvironmentFile, environment.dump(2) + '\n');
   const fs::path checkpoint = save_checkpoint(folder.path() / kRunCheckpointFolder, contents);
-  folder.put_in_place();
+  folder.publish();
   return {
       .run_folder = out, .checkpoint = out / kRunCheckpointFolder / checkpoint.filename(), .config = config};
 }
