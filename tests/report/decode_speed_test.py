@@ -10,10 +10,10 @@ import sys
 import tempfile
 import unittest
 
-from report_packages import RECORDS, ROOT
+from report_packages import ROOT
 from reporting import decode_speed
 
-FILE = RECORDS / "decode.json"
+FILE = ROOT / "tests/report/decode_speed.json"
 METHODS = ["V cache", "as published", "bov, indirect", "bov, aggregated", "bov, automatic"]
 
 
