@@ -133,7 +133,7 @@ class GpuCheck(ScriptTest):
         self.make_build(program=BENCH.replace("forward'\n", "forward'\n  echo 'copy: 64 MiB'\n", 1) + "sleep 60")
         process, result = self.check(BOV_GPU_CHECK_SECONDS=10)
         self.assertEqual(process.returncode, 1)
-        self.assertRegex(self.outcomes(result)["bench"], r"stopped after \d seconds")
+        self.assertRegex(self.outcomes(result)["bench"], r"stopped after \d+ seconds")
         self.assertEqual(len(result["bench"]["measurements"]), 1)
         self.assertEqual(result["bench_left_out"], ["copy: 64 MiB"])
         self.assertLess(result["seconds"], 30)
