@@ -163,9 +163,12 @@ RunCheckpoint fold_run(const FoldArguments& arguments,
 void fold(const FoldArguments& arguments) {
   prepare_computation(arguments.threads);
   new_path(arguments.out);
-  RunCheckpoint run = find_checkpoint(arguments.path);
-  if (!arguments.data.empty()) run.config.data.shards = arguments.data;
-  const Judge judge(run.config, arguments);
+  const RunCheckpoint run = find_checkpoint(arguments.path);
+  RunConfig judged = run.config;
+  if (!arguments.data.empty()) judged.data.shards = arguments.data;
+  const Judge judge(judged, arguments);
+  // What the recovery trains on is found before anything is written.
+  if (arguments.recover_tokens) DataFolder::open(run.config.data.shards);
   nlohmann::ordered_json report;
   RunCheckpoint folded = fold_run(arguments, run, judge, report);
   report["bits_per_byte_after"] = judge.bits_per_byte(folded);
@@ -216,7 +219,7 @@ void add_convert_fold(CLI::App& convert) {
       ->add_option("--recover-tokens", arguments->recover_tokens,
                    "Train the new run on so many tokens, at the run's rates and where its data stand")
       ->check(count_from(1));
-  command->add_option("--data", arguments->data, "Folder of token shards (default: the run's)")
+  command->add_option("--data", arguments->data, "Folder of token shards to measure on (default: the run's)")
       ->check(CLI::ExistingDirectory);
   command
       ->add_option("--tokens", arguments->tokens,

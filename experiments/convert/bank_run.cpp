@@ -79,11 +79,7 @@ void add_training_text(ValueMeans& means,
                        const std::function<void(int64_t seen, int64_t wanted)>& on_batch) {
   const int64_t available = shards.train().tokens();
   const int64_t wanted = tokens == 0 ? available : std::min(tokens, available);
-  PackingLoader loader(shards.train(), shards.bos(),
-                       {.rows = config.train.micro_batch,
-                        .sequence_length = config.model.sequence_length,
-                        .buffer_documents = config.data.buffer_documents,
-                        .seed = static_cast<uint64_t>(config.train.seed)});
+  PackingLoader loader(shards.train(), shards.bos(), packing_options(config));
   for (int64_t seen = 0; seen < wanted;) {
     const PackedBatch batch = loader.next();
     means.add(shifted_batch(batch.tokens, batch.rows, device).ids);

@@ -5,6 +5,16 @@
 
 namespace bov::experiments {
 
+PackingOptions packing_options(const RunConfig& config) {
+  const bool as_published = config.data.packing == "as_published";
+  return {.rows = config.train.micro_batch,
+          .sequence_length = config.model.sequence_length,
+          .buffer_documents = config.data.buffer_documents,
+          .seed = static_cast<uint64_t>(config.train.seed),
+          .shuffle = !as_published,
+          .as_published = as_published};
+}
+
 at::Tensor token_tensor(const std::vector<int32_t>& tokens, int64_t rows, c10::Device device) {
   const auto count = static_cast<int64_t>(tokens.size());
   TORCH_CHECK(rows > 0 && count % rows == 0, "token_tensor: ", count, " tokens cannot be cut into ", rows,

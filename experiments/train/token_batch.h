@@ -6,7 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "experiments/config/run_config.h"
+#include "experiments/data/packing_loader.h"
+
 namespace bov::experiments {
+
+/// How the batches of a run are packed.
+PackingOptions packing_options(const RunConfig& config);
 
 /// What a language model is trained or judged on: for each id, the one that follows it.
 struct TokenBatch {

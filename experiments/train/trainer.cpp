@@ -67,16 +67,6 @@ TrainingSchedule training_schedule(const RunConfig& config) {
           .final_lr_fraction = config.optimizer.final_lr_fraction};
 }
 
-PackingOptions packing_options(const RunConfig& config) {
-  const bool as_published = config.data.packing == "as_published";
-  return {.rows = config.train.micro_batch,
-          .sequence_length = config.model.sequence_length,
-          .buffer_documents = config.data.buffer_documents,
-          .seed = static_cast<uint64_t>(config.train.seed),
-          .shuffle = !as_published,
-          .as_published = as_published};
-}
-
 }  // namespace
 
 Trainer::Trainer(RunConfig config, const DataFolder& data, c10::Device device)
