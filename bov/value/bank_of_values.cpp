@@ -45,7 +45,8 @@ void BankOfValuesImpl::align(const torch::Tensor& embedding, const torch::Tensor
               "BankOfValues::align: expected embedding [", table.size(0), ", C] and projection [",
               table.size(1), ", C], got ", embedding.sizes(), " and ", projection.sizes());
   if (table.is_meta()) return;
-  table.copy_(torch::linear(rms_norm(embedding), projection.to(embedding.scalar_type())));
+  const auto dtype = c10::promoteTypes(embedding.scalar_type(), torch::kFloat32);
+  table.copy_(torch::linear(rms_norm(embedding.to(dtype)), projection.to(dtype)));
 }
 
 }  // namespace bov

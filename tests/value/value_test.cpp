@@ -260,6 +260,17 @@ TEST_CASE("axes are written as they are read") {
   CHECK(to_string(TargetLayers(std::vector<int64_t>{8, 9})) == "[8, 9]");
 }
 
+TEST_CASE("a bank is aligned in float32, whatever the embedding's dtype") {
+  torch::manual_seed(3);
+  BankOfValues bank(5, 2, 3);
+  const auto embedding = torch::randn({5, 4}).to(torch::kBFloat16);
+  const auto projection = torch::randn({6, 4}).to(torch::kBFloat16);
+  bank->align(embedding, projection);
+  const auto rounded = bank->table.detach().clone();
+  bank->align(embedding.to(torch::kFloat32), projection.to(torch::kFloat32));
+  CHECK(torch::equal(bank->table, rounded));
+}
+
 TEST_CASE("a bank works alone, in any dtype, and names a bad id") {
   BankOfValues bank(BankOfValuesOptions(5, 2, 3).dtype(torch::kBFloat16));
   const torch::Tensor ids = torch::tensor({{4, 0}, {1, 4}}, torch::kInt64);
