@@ -44,7 +44,7 @@ BOV_OPS_API std::vector<at::Tensor> value_gather_layers(
     std::optional<at::ScalarType> dtype = std::nullopt,
     const std::optional<TokenIndex>& index = std::nullopt);
 
-/// The same of one table [R, W]: [*ids.shape, W].
+/// The same of one table [R, W]: [*ids.shape, W]. Throws the same.
 ///
 /// Registered as torch.ops.bov.value_gather(table, ids, scale=None, dtype=None) in terms of value_gather_layers.
 BOV_OPS_API at::Tensor value_gather(const at::Tensor& table,

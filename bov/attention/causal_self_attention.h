@@ -40,23 +40,25 @@ class BOV_API CausalSelfAttentionImpl : public torch::nn::Cloneable<CausalSelfAt
   /// q and k ~ U(-s, s), s = sqrt(3/C); output zero; values as ValueMixer.
   void reset_parameters();
 
-  /// The whole layer: values from `inputs`, then attend. [B, T, C] -> [B, T, C] in the dtype of inputs.hidden. Throws
-  /// c10::Error where an input that the values need is undefined, or for a token id out of range.
+  /// The whole layer: values from `inputs`, then attend. [B, T, C] -> [B, T, C] in the dtype of inputs.hidden, to which
+  /// the matrices are cast. Throws c10::Error where an input that the values need is undefined or has another shape, or
+  /// for a token id out of range.
   torch::Tensor forward(const ValueInputs& inputs);
 
-  /// inputs -> values [B, T, Hkv, D].
+  /// inputs -> values [B, T, Hkv, D] in the dtype of inputs.hidden. Throws as forward().
   torch::Tensor values(const ValueInputs& inputs) { return value->forward(inputs); }
 
-  /// Attention of hidden [B, T, C] over given values [B, T, Hkv, D] -> [B, T, C]; `rotary` holds positions 0 to T-1.
+  /// Attention of hidden [B, T, C] over given values [B, T, Hkv, D] -> [B, T, C], all of one dtype, that of `rotary`, which
+  /// holds positions 0 to T-1. Throws c10::Error for other shapes and for dtypes that differ.
   torch::Tensor attend(const torch::Tensor& hidden, const torch::Tensor& values, const RotaryTables& rotary);
 
   /// A part of attend(): queries [B, T, H, D] of hidden [B, T, C], rotated to the T positions of `rotary`, normalised and
-  /// scaled.
+  /// scaled, in hidden's dtype. Throws c10::Error for other shapes.
   torch::Tensor queries(const torch::Tensor& hidden, const RotaryTables& rotary);
-  /// The keys of the same, [B, T, Hkv, D], as a decoder may keep them.
+  /// The keys of the same hidden [B, T, C], [B, T, Hkv, D], as a decoder may keep them. Throws as queries().
   torch::Tensor keys(const torch::Tensor& hidden, const RotaryTables& rotary);
   /// The last part: the heads' weighted sums of values [B, T, H, D] -> what the layer adds to the residual stream,
-  /// [B, T, C].
+  /// [B, T, C] in the same dtype. Throws c10::Error unless H·D is C.
   torch::Tensor merge(const torch::Tensor& heads);
 
   /// As given.

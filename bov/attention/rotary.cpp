@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "bov/attention/rotary_shapes.h"
+
 namespace bov {
 
 RotaryTables rotary_tables(const torch::Tensor& positions,
@@ -18,7 +20,15 @@ RotaryTables rotary_tables(const torch::Tensor& positions,
   return {angles.cos().to(dtype), angles.sin().to(dtype)};
 }
 
+void check_rotary_shapes(const char* what, const torch::Tensor& x, const RotaryTables& tables) {
+  TORCH_CHECK(x.dim() == 4 && tables.cos.dim() == 3 && tables.cos.size(0) == x.size(1) &&
+                  2 * tables.cos.size(-1) == x.size(3) && tables.sin.sizes() == tables.cos.sizes(),
+              what, ": x must be [B, T, H, D] with tables [T, 1, D/2], got ", x.sizes(), " and ",
+              tables.cos.sizes());
+}
+
 torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables) {
+  check_rotary_shapes("apply_rotary", x, tables);
   const auto halves = x.chunk(2, -1);
   return torch::cat(
       {halves[0] * tables.cos + halves[1] * tables.sin, halves[1] * tables.cos - halves[0] * tables.sin}, -1);

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
+#include "bov/attention/rotary_shapes.h"
 #include "bov/model/rms_norm.h"
 #include "bov/model/row_norm.h"
 
@@ -60,9 +61,7 @@ class RotaryRmsNorm : public torch::autograd::Function<RotaryRmsNorm> {
 }  // namespace
 
 torch::Tensor rotary_rms_norm(const torch::Tensor& x, const RotaryTables& tables, double scale) {
-  TORCH_CHECK(x.dim() == 4 && tables.cos.size(0) == x.size(1) && 2 * tables.cos.size(-1) == x.size(3),
-              "rotary_rms_norm: x must be [B, T, H, D] with tables [T, 1, D/2], got ", x.sizes(), " and ",
-              tables.cos.sizes());
+  check_rotary_shapes("rotary_rms_norm", x, tables);
   const bool fused = x.is_cpu() && x.numel() > 0 && tables.cos.scalar_type() == x.scalar_type() &&
                      (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64);
   if (fused) return RotaryRmsNorm::apply(x, tables.cos.contiguous(), tables.sin.contiguous(), scale);

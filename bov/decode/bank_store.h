@@ -37,14 +37,15 @@ class BOV_API BankStore {
   /// them leaves that to the operators, and nothing waits for the GPU.
   virtual torch::Tensor row_numbers(const torch::Tensor& token_ids) = 0;
 
-  /// The table of `layer`, which must be one that needs token ids alone. Valid until the next row_numbers().
+  /// The table of `layer`, valid until the next row_numbers(). Throws std::out_of_range for a layer that has none, because
+  /// it needs more than token ids.
   virtual BankTable table(int64_t layer) const = 0;
 
   /// What the tables take.
   virtual BankBytes bytes() const = 0;
 };
 
-/// The tables in `model`'s own modules.
+/// The tables in `model`'s own modules, whose memory is shared. Never throws.
 BOV_API BankTables bank_tables(const GPT& model);
 
 /// The tables of `model` among the tensors of a checkpoint, int8 ones with their `row_scale`. Memory is shared. Throws
@@ -55,14 +56,15 @@ BOV_API BankTables bank_tables(const GPT& model, const TensorMap& tensors);
 /// is used. Throws std::runtime_error if the file cannot be mapped, too.
 BOV_API BankTables map_bank_tables(const GPT& model, const std::filesystem::path& path);
 
-/// Name in a checkpoint of the table that `layer` reads, without the last part: `.table` or, int8, `.row_scale`.
+/// Name in a checkpoint of the table that `layer` reads, without the last part: `.table` or, int8, `.row_scale`. Never
+/// throws.
 BOV_API std::string bank_name(const GPTOptions& options, int64_t layer);
 
-/// Device: tables are read where they are, in the memory of the device that computes.
+/// Device: tables are read where they are, in the memory of the device that computes. Never throws.
 BOV_API std::shared_ptr<BankStore> make_device_bank_store(BankTables tables);
 
 /// Mapped file: as above on tables from map_bank_tables, and the system is told of rows that are needed for the first
-/// time before they are read. CPU alone.
+/// time before they are read. CPU alone. Never throws.
 BOV_API std::shared_ptr<BankStore> make_mapped_bank_store(BankTables tables);
 
 /// Pinned host memory: tables stay in the host's memory, pinned if `device` is CUDA; the rows that were seen are kept on
@@ -70,7 +72,7 @@ BOV_API std::shared_ptr<BankStore> make_mapped_bank_store(BankTables tables);
 /// way.
 class BOV_API HostBankStore : public BankStore {
  public:
-  /// Rows on the device have dtype `dtype`.
+  /// Rows on the device have dtype `dtype`. Throws c10::Error if there is no table.
   HostBankStore(BankTables tables, torch::Device device, torch::Dtype dtype);
 
   torch::Tensor row_numbers(const torch::Tensor& token_ids) override;

@@ -19,10 +19,12 @@ struct BOV_API BankTable {
 /// matrix.
 BOV_API BankTable quantize_rows(const torch::Tensor& table);
 
-/// The value vectors of all rows, [R, W] in `dtype`.
+/// The value vectors of all rows, [R, W] in `dtype`, a floating one. Throws c10::Error, LibTorch's, if row_scale has
+/// another number of rows.
 BOV_API torch::Tensor dequantize_rows(const BankTable& table, torch::Dtype dtype);
 
-/// The value vectors of the rows `row_numbers` (any integral dtype and shape [..]) -> [.., W] in `dtype`.
+/// The value vectors of the rows `row_numbers` (any integral dtype and shape [..]) -> [.., W] in `dtype`. Throws
+/// c10::Error, LibTorch's, for a row outside [0, R).
 BOV_API torch::Tensor gather_rows(const BankTable& table,
                                   const torch::Tensor& row_numbers,
                                   torch::Dtype dtype);

@@ -28,10 +28,12 @@ BOV_API DecodeMemory decode_memory(const GPTOptions& options,
                                    int64_t batch);
 
 /// Eq. 6, for any target layers, batch and width of values: elements of a V cache that keeps every position that are
-/// saved, less those of the tables, n·W·B·T - tables·W·|V|. (L/3)·d·(T - |V|) for the paper's models.
+/// saved, less those of the tables, n·W·B·T - tables·W·|V|. (L/3)·d·(T - |V|) for the paper's models. Throws as
+/// decode_memory.
 BOV_API int64_t saved_elements(const GPTOptions& options, int64_t context, int64_t batch);
 
-/// Figure 5a: the same as a fraction of the whole K and V cache of all layers, which keeps every position.
+/// Figure 5a: the same as a fraction of the whole K and V cache of all layers, which keeps every position. Throws as
+/// decode_memory.
 BOV_API double saved_fraction(const GPTOptions& options, int64_t context, int64_t batch);
 
 /// Contexts in tokens, both ends included; without `last` however long.
@@ -56,7 +58,8 @@ struct BOV_API BreakEven {
 /// Longest context that break_even looks at.
 inline constexpr int64_t kLongestContext = int64_t{1} << 32;
 
-/// Of a model with `options` that decodes `batch` sequences at once.
+/// Of a model with `options` that decodes `batch` sequences at once. Throws c10::Error as GPTOptions::validate(), and for a
+/// batch below 1.
 BOV_API BreakEven break_even(const GPTOptions& options, LongWindow long_window, int64_t batch);
 
 }  // namespace bov

@@ -31,8 +31,10 @@ DecodeState::DecodeState(CacheLayout layout, int64_t batch, torch::Device device
 }
 
 torch::Tensor DecodeState::token_ids(int64_t sequence) const {
+  TORCH_CHECK(sequence >= 0 && sequence < batch(), "DecodeState::token_ids: sequence is ", sequence,
+              "; expected one in [0, ", batch(), ")");
   const torch::Tensor positions =
-      torch::arange(lengths_.at(sequence), torch::TensorOptions(torch::kInt64).device(device_));
+      torch::arange(lengths_[sequence], torch::TensorOptions(torch::kInt64).device(device_));
   return caches_.at(kHistoryCache).at(positions.expand({batch(), -1}))[sequence].to(torch::kInt64);
 }
 

@@ -14,7 +14,7 @@ namespace bov {
 /// more. A Decoder reads it and makes it longer. It can be moved; clone() and select() copy it with its memory.
 class BOV_API DecodeState {
  public:
-  /// `batch` sequences without a token. Nothing but a few bytes is allocated.
+  /// `batch` sequences without a token. Nothing but a few bytes is allocated. Throws c10::Error for a batch below 1.
   DecodeState(CacheLayout layout, int64_t batch, torch::Device device);
   DecodeState(DecodeState&&) = default;             ///< the other may only be destroyed or assigned to
   DecodeState& operator=(DecodeState&&) = default;  ///< as above
@@ -30,7 +30,7 @@ class BOV_API DecodeState {
   /// What is kept for each layer.
   const CacheLayout& layout() const { return layout_; }
 
-  /// Tokens of one sequence so far, [length] int64.
+  /// Tokens of one sequence so far, [length] int64. Throws c10::Error for a sequence outside [0, batch()).
   torch::Tensor token_ids(int64_t sequence) const;
 
   /// Copies of the named sequences, in that order: {0, 0, 0} forks a prompt, {0, 2} drops sequence 1. Throws c10::Error
@@ -38,7 +38,7 @@ class BOV_API DecodeState {
   DecodeState select(const std::vector<int64_t>& sequences) const;
   /// A copy that shares no memory.
   DecodeState clone() const;
-  /// All sequences of `states` in one batch. Throws c10::Error unless their layouts are equal.
+  /// All sequences of `states` in one batch. Throws c10::Error if there is none or their layouts or devices differ.
   static DecodeState join(const std::vector<DecodeState>& states);
 
   /// Makes every sequence longer by tokens that were read elsewhere, as from a store of prompts: token_ids [B, T] int64, T >=
@@ -46,7 +46,8 @@ class BOV_API DecodeState {
   /// are [B, T], those that the decoder's BankStore gives. Throws c10::Error for another shape: the state is then as it was.
   void append(const torch::Tensor& token_ids, const std::function<torch::Tensor(const CacheKey&)>& rows);
 
-  /// Forgets all but the first `length` tokens of a sequence. A window that has begun to overwrite cannot give positions
+  /// Forgets all but the first `length` tokens of a sequence. Throws c10::Error for a sequence or a length out of range. A
+  /// window that has begun to overwrite cannot give positions
   /// back: once a sequence is longer than the smallest window's limit, only its newest token can be taken back, which
   /// throws c10::Error naming the lengths otherwise. Fork before going on, where more must be undone.
   void truncate(int64_t sequence, int64_t length);

@@ -22,10 +22,11 @@ struct BOV_API DecoderOptions {
 /// The model's parameters must not change while a state is in use. No gradients.
 class BOV_API Decoder {
  public:
-  /// `banks` must hold the tables of every layer that needs token ids alone; by default they are the model's own.
+  /// `banks` must hold the tables of every layer that needs token ids alone; by default they are the model's own. Throws
+  /// c10::Error for an empty model.
   explicit Decoder(GPT model, DecoderOptions options = {}, std::shared_ptr<BankStore> banks = nullptr);
 
-  /// `batch` empty sequences.
+  /// `batch` empty sequences on the model's device. Throws c10::Error for a batch below 1.
   DecodeState start(int64_t batch = 1) const;
 
   /// The next T >= 1 tokens of every sequence, token_ids [B, T] int64, -> logits [B, T, V]; the state is T longer. A
@@ -33,7 +34,7 @@ class BOV_API Decoder {
   /// model, or for an id out of range: the state is then as it was. After any other error it must be discarded.
   torch::Tensor forward(const torch::Tensor& token_ids, DecodeState& state);
 
-  /// The same, logits of the last token alone: [B, V]. What a prompt needs.
+  /// The same, logits of the last token alone: token_ids [B, T] -> [B, V]. What a prompt needs. Throws as forward().
   torch::Tensor next_logits(const torch::Tensor& token_ids, DecodeState& state);
 
   /// The model that was given.

@@ -12,8 +12,8 @@ namespace bov {
 /// is made once a pass for each window and serves keys, values and row numbers alike.
 class BOV_API SlotPlan {
  public:
-  /// Sequences of `lengths` tokens get `new_tokens` more each; a cache keeps at most `limit` positions and has
-  /// `capacity` slots a sequence.
+  /// Sequences of `lengths` tokens, of which there is at least one, get `new_tokens` more each, 1 or more; a cache keeps at
+  /// most `limit` positions and has `capacity` slots a sequence. Sizes are not checked: Decoder and DecodeState do.
   SlotPlan(const std::vector<int64_t>& lengths,
            int64_t new_tokens,
            int64_t limit,
@@ -49,7 +49,7 @@ class BOV_API SlotPlan {
 /// that many slots exist it grows; from then on it is a ring.
 class BOV_API PositionCache {
  public:
-  /// `row_shape` is the shape of one position's entry.
+  /// `row_shape` is the shape of one position's entry. Throws c10::Error, LibTorch's, for a negative size.
   PositionCache(int64_t batch,
                 int64_t limit,
                 std::vector<int64_t> row_shape,
@@ -62,14 +62,17 @@ class BOV_API PositionCache {
 
   /// Stores rows [B, new tokens, ...] and returns what the pass sees: [B, S, ...], of which sequence b uses the first
   /// view_lengths[b], in the order of their positions unless the pass is of one token. It may share the cache's memory.
+  /// Throws c10::Error, LibTorch's, for rows of another shape than the cache's.
   torch::Tensor append(const torch::Tensor& rows, const SlotPlan& plan);
 
-  /// Entries of `positions` [B, n] (each kept by the cache) -> [B, n, ...].
+  /// Entries of `positions` [B, n] int64 -> [B, n, ...] in the cache's dtype. That the cache still keeps each of them is
+  /// not checked; throws c10::Error, LibTorch's, for another shape.
   torch::Tensor at(const torch::Tensor& positions) const;
 
-  /// Copies of the sequences [n] int64, in that order.
+  /// Copies of the sequences [n] int64, in that order. Throws c10::Error, LibTorch's, for one out of range.
   PositionCache select(const torch::Tensor& sequences) const;
-  /// The sequences of all caches, which differ in their slots at most.
+  /// The sequences of all caches, one or more, which differ in their slots at most. Throws c10::Error, LibTorch's, if their
+  /// entries have other shapes.
   static PositionCache join(const std::vector<const PositionCache*>& caches);
 
  private:

@@ -11,7 +11,7 @@ namespace bov {
 /// A file that appears whole or not at all. Bytes go to a temporary beside `path`; commit() flushes them to
 /// the disk and renames. Until then, and after any error, an earlier file at `path` is untouched.
 ///
-/// Every error is a std::runtime_error that names the path and the system's reason (disk full, no permission,
+/// Throws std::runtime_error for every error, which names the path and the system's reason (disk full, no permission,
 /// missing folder) and says whether the earlier file is untouched.
 class BOV_API AtomicFile {
  public:
@@ -40,7 +40,7 @@ class BOV_API AtomicFile {
   int descriptor_ = -1;
 };
 
-/// Replaces the file at `path` by `text` in one step; errors as AtomicFile.
+/// Replaces the file at `path` by `text` in one step. Throws as AtomicFile.
 BOV_API void atomic_write_text(const std::filesystem::path& path, std::string_view text);
 
 /// Makes the names in `folder` durable after a rename. Throws std::runtime_error naming the folder and the

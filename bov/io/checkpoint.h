@@ -53,7 +53,8 @@ struct BOV_API LatestCheckpoint {
   std::vector<SkippedCheckpoint> skipped;  ///< damaged ones that are newer, and unfinished temporaries
 };
 
-/// The checkpoint of the highest step whose files all match their checksums (each candidate is read in full).
+/// The checkpoint of the highest step whose files all match their checksums (each candidate is read in full). Damage does
+/// not throw, it is reported; throws std::filesystem::filesystem_error if the folder cannot be listed.
 BOV_API LatestCheckpoint latest_checkpoint(const std::filesystem::path& checkpoints);
 
 /// Removes every checkpoint older than the newest `keep` (at least 1) complete ones, and temporaries that nobody writes

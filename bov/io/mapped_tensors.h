@@ -25,7 +25,7 @@ class BOV_API MappedTensors {
   std::shared_ptr<void> mapping_;
 };
 
-/// Asks the system to read the memory of `tensor`, contiguous and mapped from a file, soon. Advice: errors are ignored.
+/// Asks the system to read the memory of `tensor`, contiguous and mapped from a file, soon. Advice: errors are ignored. Never throws.
 BOV_API void will_need(const at::Tensor& tensor);
 
 }  // namespace bov

@@ -7,7 +7,7 @@
 namespace bov {
 
 /// Every parameter of `module` by its dotted name: detached, sharing memory with the module. Buffers are left out,
-/// because bov's modules derive theirs from their options.
+/// because bov's modules derive theirs from their options. Never throws.
 BOV_API TensorMap module_state(const torch::nn::Module& module);
 
 /// Copies `tensors` into the parameters of the same names. Nothing is copied unless everything fits: throws c10::Error

@@ -18,11 +18,11 @@ struct BOV_API NanochatName {
   std::string published;  ///< as `transformer.h.4.attn.c_q.weight`
 };
 
-/// Every parameter of a GPT with `options`.
+/// Every parameter of a GPT with `options`. Throws c10::Error as target_layers().
 BOV_API std::vector<NanochatName> nanochat_names(const GPTOptions& options);
 
 /// Published value matrices that no forward pass reads, because the layer's values never come from them. The published
-/// code keeps them at their initial values; bov does not have them.
+/// code keeps them at their initial values; bov does not have them. Throws as nanochat_names().
 BOV_API std::vector<std::string> dead_nanochat_names(const GPTOptions& options);
 
 /// The published name of bov's parameter `name`. Throws c10::Error naming it and the nearest known name.

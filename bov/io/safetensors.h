@@ -60,7 +60,7 @@ class BOV_API SafetensorsReader {
   StringMap metadata_;
 };
 
-/// Every tensor of the file; errors as SafetensorsReader.
+/// Every tensor of the file. Throws as SafetensorsReader.
 BOV_API TensorMap load_safetensors(const std::filesystem::path& path);
 
 /// Writes the tensors (any device, any strides) in one step, as AtomicFile does; equal input gives equal

@@ -145,11 +145,13 @@ ParameterCounts count_parameters(const GPTOptions& options) {
 }
 
 int64_t flops_per_token(const GPTOptions& options) {
+  options.validate();
   const ValuePlan plan(options);
   return flops_with_value_projections(options, plan.target_projects_twice() ? plan.target_count() : 0);
 }
 
 int64_t executed_flops_per_token(const GPTOptions& options) {
+  options.validate();
   // One coefficient a layer goes before the matmul, (a·x + b·x0)·W; one of each kv head cannot.
   const ValuePlan plan(options);
   const bool twice = plan.target_projects_twice() && (plan.gated || plan.per_head);

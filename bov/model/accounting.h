@@ -32,13 +32,15 @@ struct BOV_API ParameterCounts {
 BOV_API ParameterCounts count_parameters(const GPTOptions& options);
 
 /// Training FLOPs per token, forward and backward, as the published code counts: 6·(matrices + head), the value
-/// projection counted twice where `embedding` is added, plus 12·H·D·window per layer; tables and coefficients free.
+/// projection counted twice where `embedding` is added, plus 12·H·D·window per layer; tables and coefficients free. Throws
+/// c10::Error as GPTOptions::validate().
 BOV_API int64_t flops_per_token(const GPTOptions& options);
 
-/// Same count for what this implementation executes: the additive `embedding` form is one matmul.
+/// Same count for what this implementation executes: the additive `embedding` form is one matmul. Throws the same.
 BOV_API int64_t executed_flops_per_token(const GPTOptions& options);
 
-/// Steps that spend `flops` at `tokens_per_step`, rounded half to even as Python does. At least 1.
+/// Steps that spend `flops` at `tokens_per_step`, rounded half to even as Python does. At least 1. Throws
+/// c10::Error, naming the argument, unless all are positive and the result can be counted.
 BOV_API int64_t steps_for_flops(double flops, int64_t flops_per_token, int64_t tokens_per_step);
 
 /// Batch and decay scaling of the published script: reference 12 layers, 2^19 tokens.
@@ -47,7 +49,7 @@ struct BOV_API BatchScaling {
   double learning_rate;     ///< factor on every batch-scaled rate: sqrt(B/2^19)
   double weight_decay;      ///< Muon weight decay: 0.28·sqrt(B/2^19)/ratio
 };
-/// The scaling for a GPT with `options`.
+/// The scaling for a GPT with `options`. Throws c10::Error as GPTOptions::validate().
 BOV_API BatchScaling published_batch_scaling(const GPTOptions& options);
 
 /// Bytes by part for training and decoding.
@@ -60,7 +62,8 @@ struct BOV_API MemoryEstimate {
   int64_t value_cache = 0;        ///< layers that cache values
   int64_t value_cache_saved = 0;  ///< value cache of the layers that need token ids alone
 };
-/// The estimate for a GPT with `options` and `micro_batch` sequences a pass. Throws c10::Error for a micro_batch below 1.
+/// The estimate for a GPT with `options` and `micro_batch` sequences a pass. Throws c10::Error for a micro_batch below
+/// 1, and as GPTOptions::validate().
 BOV_API MemoryEstimate estimate_memory(const GPTOptions& options, int64_t micro_batch);
 
 }  // namespace bov

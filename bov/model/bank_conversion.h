@@ -41,7 +41,8 @@ class BOV_API ValueMeans {
   /// target_layers().
   ValueMeans(GPT model, const TargetLayers& layers);
 
-  /// Takes in the values of every position of token_ids [B, T] int64; each row begins a context of its own.
+  /// Takes in the values of every position of token_ids [B, T] int64; each row begins a context of its own. Throws as
+  /// GPT::forward().
   void add(const torch::Tensor& token_ids);
 
   int64_t tokens() const;     ///< positions taken in

@@ -31,17 +31,21 @@ class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
   /// variants seeded alike start with equal shared parameters.
   void reset_parameters();
 
-  /// token_ids [B, T] int64 -> logits [B, T, V], softcapped, float32 (float64 if the model computes in float64).
+  /// token_ids [B, T] int64, each in [0, V) -> logits [B, T, V], softcapped, float32 (float64 if the model computes in
+  /// float64). Throws c10::Error for ids of another rank or dtype, and on the CPU naming an id out of range; on CUDA that
+  /// is a device assertion of LibTorch.
   torch::Tensor forward(const torch::Tensor& token_ids);
 
-  /// Final normalised residual stream [B, T, C] in compute dtype, before the head.
+  /// Final normalised residual stream [B, T, C] of token_ids [B, T] in compute dtype, before the head. Throws as forward().
   torch::Tensor hidden_states(const torch::Tensor& token_ids);
 
   /// Mean cross-entropy in nats of targets [B, T] int64, those of -1 left out: a scalar to call backward() on. Equals
-  /// the cross-entropy of forward(token_ids) without ever holding all logits.
+  /// the cross-entropy of forward(token_ids) without ever holding all logits. Throws as forward(), and c10::Error for
+  /// targets of another shape or dtype, if all are -1, and on the CPU for one outside the vocabulary.
   torch::Tensor loss(const torch::Tensor& token_ids, const torch::Tensor& targets);
 
-  /// The same for each target, for evaluation: [B, T], 0 where the target is -1. Not differentiable.
+  /// The same for each target, for evaluation: token_ids and targets [B, T] -> [B, T], 0 where the target is -1. Not
+  /// differentiable. Throws as loss(), but all targets may be -1.
   torch::Tensor token_losses(const torch::Tensor& token_ids, const torch::Tensor& targets);
 
   /// How a layer attends: its output [B, T, C] given its inputs, in which layer 0 also sets first_layer_values.
@@ -49,11 +53,13 @@ class BOV_API GPTImpl : public torch::nn::Cloneable<GPTImpl> {
       std::function<torch::Tensor(int64_t layer, CausalSelfAttentionImpl& attention, ValueInputs& inputs)>;
 
   /// The parts of forward(), for passes that differ in where attention finds keys and values of earlier tokens.
-  /// n = RMSNorm of the embeddings of token_ids [B, T], [B, T, C] in compute dtype, before smear.
+  /// n = RMSNorm of the embeddings of token_ids [B, T], [B, T, C] in compute dtype, before smear. Throws as forward().
   torch::Tensor embed(const torch::Tensor& token_ids);
-  /// All blocks and the last norm: residual stream x [B, T, C] -> [B, T, C]. Of `inputs`, x0 and hidden are set here.
+  /// All blocks and the last norm: residual stream x [B, T, C] in compute dtype -> [B, T, C]. Of `inputs`, x0 and hidden
+  /// are set here. Throws c10::Error for x of another width, and what `attend` throws.
   torch::Tensor run_blocks(torch::Tensor x, ValueInputs inputs, const LayerAttention& attend);
-  /// hidden [.., C] -> logits [.., V].
+  /// hidden [.., C] of any floating dtype, to which the head is cast -> logits [.., V], softcapped, float32 at least.
+  /// Throws c10::Error for another width.
   torch::Tensor logits(const torch::Tensor& hidden);
 
   /// As given.

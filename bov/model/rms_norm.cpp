@@ -42,6 +42,8 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
 }  // namespace
 
 torch::Tensor rms_norm(const torch::Tensor& x) {
+  TORCH_CHECK(x.dim() > 0 && x.is_floating_point(), "rms_norm: x must be floating [.., C], got ",
+              x.scalar_type(), " ", x.sizes());
   const bool fused = x.is_cpu() && x.numel() > 0 &&
                      (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64);
   return fused ? RmsNorm::apply(x) : at::rms_norm(x, {x.size(-1)}, {}, kRmsNormEpsilon);

@@ -10,7 +10,7 @@ namespace bov {
 inline constexpr double kRmsNormEpsilon = 1.1920928955078125e-07;
 
 /// x / sqrt(mean(x²) + ε) over the last dimension, without gain: x [.., C] of any floating dtype -> [.., C] in x's dtype.
-/// The mean is taken in float32 at least.
+/// The mean is taken in float32 at least. Throws c10::Error for a scalar or another dtype.
 BOV_API torch::Tensor rms_norm(const torch::Tensor& x);
 
 }  // namespace bov

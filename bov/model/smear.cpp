@@ -25,6 +25,11 @@ void SmearImpl::reset_parameters() {
 }
 
 torch::Tensor SmearImpl::forward(const torch::Tensor& x, const torch::Tensor& previous) {
+  TORCH_CHECK(x.dim() == 3 && x.size(2) == n_embd_, "Smear: x must be [B, T, ", n_embd_, "], got ",
+              x.sizes());
+  TORCH_CHECK(!previous.defined() || (previous.dim() == 3 && previous.size(0) == x.size(0) &&
+                                      previous.size(1) == 1 && previous.size(2) == n_embd_),
+              "Smear: previous must be [", x.size(0), ", 1, ", n_embd_, "], got ", previous.sizes());
   const auto dtype = x.scalar_type();
   const bool goes_on = previous.defined();
   const torch::Tensor current = goes_on ? x : x.slice(1, 1);

@@ -70,6 +70,12 @@ void check_arguments(const torch::Tensor& hidden, const torch::Tensor& head, con
               hidden.sizes(), ", ", head.sizes(), " and ", targets.sizes());
   TORCH_CHECK(targets.scalar_type() == torch::kInt64, "softcap_cross_entropy: targets must be int64, got ",
               targets.scalar_type());
+  // On a GPU reading them would wait for it.
+  if (!targets.is_cpu() || targets.numel() == 0) return;
+  const auto [lowest, highest] = targets.aminmax();
+  const int64_t low = lowest.item<int64_t>(), high = highest.item<int64_t>();
+  TORCH_CHECK(low >= -1 && high < head.size(0), "softcap_cross_entropy: target ", low < -1 ? low : high,
+              " is neither -1 nor in [0, ", head.size(0), ")");
 }
 
 class MeanLoss : public torch::autograd::Function<MeanLoss> {

@@ -58,9 +58,9 @@ struct BOV_API AdamWParamState : public torch::optim::OptimizerCloneableParamSta
 /// gradients.
 class BOV_API AdamW : public StatefulOptimizer<AdamWParamState, AdamWOptions> {
  public:
-  /// Groups with options of their own, `defaults` for the rest.
+  /// Groups with options of their own, `defaults` for the rest. Throws c10::Error for options out of range.
   explicit AdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups, AdamWOptions defaults = {});
-  /// One group.
+  /// One group. Throws the same.
   explicit AdamW(std::vector<torch::Tensor> parameters, AdamWOptions defaults = {})
       : AdamW({torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 

@@ -56,9 +56,9 @@ struct BOV_API MuonParamState : public torch::optim::OptimizerCloneableParamStat
 /// AdamW.
 class BOV_API Muon : public StatefulOptimizer<MuonParamState, MuonOptions> {
  public:
-  /// Groups with options of their own, `defaults` for the rest.
+  /// Groups with options of their own, `defaults` for the rest. Throws c10::Error as said above.
   explicit Muon(const std::vector<torch::optim::OptimizerParamGroup>& groups, MuonOptions defaults = {});
-  /// One group.
+  /// One group. Throws the same.
   explicit Muon(std::vector<torch::Tensor> matrices, MuonOptions defaults = {})
       : Muon({torch::optim::OptimizerParamGroup(std::move(matrices))}, std::move(defaults)) {}
 
@@ -69,7 +69,7 @@ class BOV_API Muon : public StatefulOptimizer<MuonParamState, MuonOptions> {
 
 /// Nearly orthogonal factor of each matrix: [K, rows, columns] of any floating dtype -> the same shape and
 /// dtype, with singular values near 1 (Polar Express, arXiv 2505.16932, five steps). Runs in the dtype of its
-/// input.
+/// input. Throws c10::Error for another rank or dtype.
 BOV_API torch::Tensor polar_express(const torch::Tensor& matrices);
 
 }  // namespace bov

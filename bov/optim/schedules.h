@@ -19,14 +19,15 @@ struct BOV_API TrainingSchedule {
   /// W = warmdown_fraction·N, rounded half to even as Python rounds.
   int64_t warmdown_steps() const;
 
-  /// Multiplier of every learning rate: (it+1)/warmup_steps, then 1, then linear from 1 to final_lr_fraction.
+  /// Multiplier of every learning rate: (it+1)/warmup_steps, then 1, then linear from 1 to final_lr_fraction. Throws
+  /// c10::Error for an iteration outside [0, steps], as the next two do.
   double learning_rate(int64_t it) const;
 
   /// Muon's momentum: 0.85 to 0.97 in the warmup, 0.97, and 0.97 to 0.90 in the warmdown. The warmup goes
-  /// first where the two meet.
+  /// first where the two meet. Throws the same.
   double muon_momentum(int64_t it) const;
 
-  /// Multiplier of Muon's weight decay: (1 + cos(π·it/N))/2.
+  /// Multiplier of Muon's weight decay: (1 + cos(π·it/N))/2. Throws the same.
   double muon_weight_decay(int64_t it) const;
 
   /// Throws c10::Error naming the field and its value.

@@ -18,7 +18,8 @@ class BOV_API StatefulOptimizer : public torch::optim::Optimizer {
  public:
   using Optimizer::Optimizer;
 
-  /// One update. A closure is run first, with gradients enabled; its loss is returned.
+  /// One update. A closure is run first, with gradients enabled; its loss, a scalar, is returned. Throws c10::Error for a
+  /// gradient or options that the optimizer cannot use, and what the closure throws.
   torch::Tensor step(LossClosure closure = nullptr) override {
     const at::NoGradGuard no_grad;
     torch::Tensor loss;
@@ -30,7 +31,8 @@ class BOV_API StatefulOptimizer : public torch::optim::Optimizer {
     return loss;
   }
 
-  /// The live state of a parameter of this optimizer, made of zeros if the parameter has not been stepped yet.
+  /// The live state of a parameter of this optimizer, made of zeros if the parameter has not been stepped yet. Whether
+  /// it is one of its parameters is not checked. Never throws.
   ParamState& state_of(const torch::Tensor& parameter) {
     auto& slot = state_[parameter.unsafeGetTensorImpl()];
     if (!slot) slot = std::make_unique<ParamState>(initial_state(parameter));

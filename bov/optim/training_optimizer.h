@@ -41,14 +41,14 @@ class BOV_API TrainingOptimizer {
   /// Drops every gradient.
   void zero_grad();
 
-  /// One update with the rates of iteration `it`, 0 <= it < schedule steps.
+  /// One update with the rates of iteration `it`. Throws c10::Error unless 0 <= it < schedule steps.
   void step(int64_t it);
 
   /// Learning rate of a role at iteration `it`. Throws c10::Error if the model has no parameter of that role.
   double learning_rate(ParameterRole role, int64_t it) const;
 
   /// Every rate at iteration `it`, for logs: the learning rate under the name of each role that the model
-  /// has, and "muon_momentum" and "muon_weight_decay".
+  /// has, and "muon_momentum" and "muon_weight_decay". Throws c10::Error for an iteration out of range.
   std::map<std::string, double> rates(int64_t it) const;
 
   /// All state by parameter name: `<name>.exp_avg`, `<name>.exp_avg_sq` (the parameter's shape and dtype) and

@@ -28,7 +28,7 @@ struct BOV_API BankOfValuesOptions {
 ///     torch::Tensor v = bank->forward(token_ids);  // [B, T, 6, 128]
 class BOV_API BankOfValuesImpl : public torch::nn::Cloneable<BankOfValuesImpl> {
  public:
-  /// A float32 table on the CPU.
+  /// A float32 table on the CPU. Throws as the other constructor.
   BankOfValuesImpl(int64_t vocab_size, int64_t n_kv_head, int64_t head_dim)
       : BankOfValuesImpl(BankOfValuesOptions(vocab_size, n_kv_head, head_dim)) {}
   /// Throws c10::Error for a size below 1.
@@ -48,7 +48,8 @@ class BOV_API BankOfValuesImpl : public torch::nn::Cloneable<BankOfValuesImpl> {
                         const std::optional<ops::TokenIndex>& index = std::nullopt);
 
   /// Sets row t to RMSNorm(embedding[t])·projectionᵀ in float32 or better: embedding [|V|, C], projection
-  /// [Hkv·D, C]. The layer then starts as the x0·W_V variant (without smear).
+  /// [Hkv·D, C], any floating dtypes, on the table's device. The layer then starts as the x0·W_V variant (without smear). A
+  /// table on `meta` stays as it is. Throws c10::Error for other shapes.
   void align(const torch::Tensor& embedding, const torch::Tensor& projection);
 
   /// As given.

@@ -56,8 +56,8 @@ class BOV_API ValueMixerImpl : public torch::nn::Cloneable<ValueMixerImpl> {
   ValueCacheNeed cache_need() const;
 
   /// c·x with the c that multiplies Ṽ where V is replaced; x is [.., H, D], H a multiple of Hkv. Attention is linear in
-  /// its values, so a decoder that keeps Ṽ or token ids may apply c to attention's result instead. Not for layers with
-  /// cache_need() own_values.
+  /// its values, so a decoder that keeps Ṽ or token ids may apply c to attention's result instead. In x's dtype. Not for
+  /// layers with cache_need() own_values. Throws c10::Error for an H that is no multiple of Hkv, where each head has its c.
   torch::Tensor scale(const torch::Tensor& x) const;
 
   /// The layer's own table; empty if it has none.

@@ -48,9 +48,11 @@ struct BOV_API ValueShape {
 class BOV_API ValueSource {
  public:
   virtual ~ValueSource() = default;
-  /// The tensor [B, T, C] to project by W_V. Undefined (the default) if the values come ready made.
+  /// The tensor [B, T, C] to project by W_V. Undefined (the default) if the values come ready made. Throws c10::Error if an
+  /// input that it needs is undefined, as values() does.
   virtual torch::Tensor projection_input(const ValueInputs& inputs) const;
-  /// Values [B, T, Hkv, D] in the dtype of inputs.hidden. Called only if projection_input is not overridden.
+  /// Values [B, T, Hkv, D] in the dtype of inputs.hidden. Called only if projection_input is not overridden. Throws
+  /// c10::Error if an input that it needs is undefined or holds a token id out of range.
   virtual torch::Tensor values(const ValueInputs& inputs) const;
   /// Module with the source's parameters, registered by the layer under module_name(); null if it has none.
   virtual std::shared_ptr<torch::nn::Module> module() const { return nullptr; }
@@ -73,13 +75,13 @@ struct BOV_API ValueSourceInfo {
 BOV_API const ValueSourceInfo& value_source_info(const std::string& name);
 
 /// What decoding must keep for a target layer of `spec`. A gate or a sum with V makes the values a function of the
-/// context, so they are kept themselves.
+/// context, so they are kept themselves. Throws as value_source_info().
 BOV_API ValueCacheNeed value_cache_need(const ValueSpec& spec);
 
 /// Names of all sources in registration order.
 BOV_API std::vector<std::string> value_source_names();
 
-/// Adds a source, so that specs may name it. Throws if the name is taken. Not thread-safe: call it at start-up.
+/// Adds a source, so that specs may name it. Throws c10::Error if the name is taken. Not thread-safe: call it at start-up.
 BOV_API void register_value_source(ValueSourceInfo info);
 
 }  // namespace bov

@@ -11,7 +11,7 @@ namespace bov::ops::cpu {
 namespace {
 
 /// Where the automatic choice takes the aggregated algorithm: enough slots, and ids that repeat.
-constexpr int64_t kAggregatedSlots = 1024;
+constexpr int64_t kAggregatedSlots = 512;
 constexpr double kAggregatedRepeats = 1.25;
 
 template <typename Id>

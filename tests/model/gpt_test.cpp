@@ -61,6 +61,12 @@ TEST_CASE("the norms in one pass equal their compositions, with gradients") {
   CHECK_THROWS_WITH(rotary_rms_norm(torch::zeros({1, 3, 2, 4}),
                                     rotary_tables(torch::arange(2), 4, 10.0, torch::kFloat32), 1),
                     Catch::Contains("[1, 3, 2, 4] and [2, 1, 2]"));
+  CHECK_THROWS_WITH(
+      apply_rotary(torch::zeros({1, 3, 2, 6}), rotary_tables(torch::arange(3), 4, 10.0, torch::kFloat32)),
+      Catch::Contains("apply_rotary: x must be [B, T, H, D]") &&
+          Catch::Contains("[1, 3, 2, 6] and [3, 1, 2]"));
+  CHECK_THROWS_WITH(rms_norm(torch::zeros({2, 3}, torch::kInt64)), Catch::Contains("Long [2, 3]"));
+  CHECK_THROWS_WITH(rms_norm(torch::tensor(1.0)), Catch::Contains("floating [.., C]"));
 }
 
 GPTOptions tiny() {
@@ -106,6 +112,20 @@ TEST_CASE("token losses are the cross-entropy of the logits, and -1 is ignored")
   CHECK(model->loss(ids, targets).item<double>() == Approx(expected.sum().item<double>() / 73).epsilon(1e-6));
   CHECK_THROWS_WITH(model->token_losses(ids, ids[0]), Catch::Contains("shape of token_ids"));
   CHECK_THROWS_WITH(model->forward(ids[0]), Catch::Contains("[B, T]"));
+  CHECK_THROWS_WITH(model->forward(ids.to(torch::kInt32)), Catch::Contains("int64 [B, T], got Int [2, 37]"));
+  CHECK_THROWS_WITH(model->forward(ids - 50),
+                    Catch::Contains("GPT: token id -") && Catch::Contains("is outside the vocabulary of 50"));
+  CHECK_THROWS_WITH(model->loss(ids + 50, ids), Catch::Contains("outside the vocabulary of 50"));
+  CHECK_THROWS_WITH(model->loss(ids, ids + 50), Catch::Contains("is neither -1 nor in [0, 50)"));
+  CHECK_THROWS_WITH(model->token_losses(ids, ids - 52), Catch::Contains("is neither -1 nor in [0, 50)"));
+  CHECK(model->forward(torch::empty({2, 0}, torch::kInt64)).sizes() == torch::IntArrayRef({2, 0, 50}));
+}
+
+TEST_CASE("smear refuses shapes that would broadcast") {
+  Smear smear(8, torch::kFloat32);
+  CHECK_THROWS_WITH(smear->forward(torch::zeros({2, 3, 7})), Catch::Contains("[B, T, 8], got [2, 3, 7]"));
+  CHECK_THROWS_WITH(smear->forward(torch::zeros({2, 3, 8}), torch::zeros({1, 1, 8})),
+                    Catch::Contains("[2, 1, 8], got [1, 1, 8]"));
 }
 
 TEST_CASE("the chunked loss has the gradients of the composed one") {

@@ -14,6 +14,12 @@ import xml.etree.ElementTree as xml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENSOR = re.compile(r"\bTensor\b|\bTensorList\b")
+# Of functions with these arguments alone nothing can go wrong: none, a switch, another object of the class.
+CANNOT_BE_WRONG = re.compile(r"|bool|(const )?\w+ ?&&?|Value(Combine|Coefficient)|BankInit|ParameterRole|(const )?TargetLayers &")
+# Setters, serialization as torch::optim's, and options that a constructor checks.
+NEVER_THROW = {"set_lr", "serialize", "save", "reset", "reset_parameters", "fixed", "id_dtype", "cache_capacity", "key_cache",
+               "value_cache", "cache_keys", "add"}
+TOLD_BY_THE_CLASS = {"bov::AtomicFile::AtomicFile", "bov::AtomicFile::write"}
 # Of these functions tensors may have any shape: parameters of a module, and what belongs to them by name.
 ANY_SHAPE = {"AdamW", "Muon", "TrainingOptimizer", "load_state", "published_parameter_groups", "state", "state_of", "will_need"}
 
@@ -45,19 +51,36 @@ class ApiDocs(unittest.TestCase):
         listed = re.findall(r"^\| `(\S+\.h)` \|", (ROOT / "docs/api.md").read_text(), re.MULTILINE)
         self.assertEqual(sorted(file.find("location").get("file") for file in self.compounds("file")), sorted(listed))
 
-    def test_functions_of_tensors_give_shapes(self):
-        checked = 0
+    def functions(self):
+        """Each public function: its name with its class or namespace, its comment, and the types of result and arguments."""
         for compound in self.compounds("class", "struct", "namespace"):
             for function in compound.iterfind("sectiondef/memberdef[@kind='function'][@prot='public']"):
-                types = "".join("".join(part.itertext()) for part in [*function.iterfind("type"), *function.iterfind("param/type")])
-                name = function.findtext("name")
-                if not TENSOR.search(types) or name in ANY_SHAPE:
-                    continue
-                comment = "".join("".join(part.itertext()) for part in function if part.tag.endswith("description"))
-                with self.subTest(function=f"{compound.findtext('compoundname')}::{name}"):
+                name = f"{compound.findtext('compoundname')}::{function.findtext('name')}"
+                comment, result, arguments = ("".join("".join(part.itertext()) for part in parts) for parts in (
+                    (part for part in function if part.tag.endswith("description")),
+                    function.iterfind("type"), function.iterfind("param/type")))
+                yield name, comment, result, arguments
+
+    def test_functions_of_tensors_give_shapes(self):
+        checked = 0
+        for name, comment, result, arguments in self.functions():
+            if TENSOR.search(result + arguments) and name.rpartition("::")[2] not in ANY_SHAPE:
+                with self.subTest(function=name):
                     self.assertIn("[", comment)
                 checked += 1
         self.assertGreater(checked, 30)
+
+    def test_functions_say_what_they_throw(self):
+        """Those that are given anything which may be wrong: all but accessors, setters, comparisons and spellings."""
+        checked = 0
+        for name, comment, _, arguments in self.functions():
+            short = name.rpartition("::")[2]
+            if CANNOT_BE_WRONG.fullmatch(arguments.strip()) or short.endswith("Options") or short in NEVER_THROW or name in TOLD_BY_THE_CLASS:
+                continue
+            with self.subTest(function=name, arguments=arguments):
+                self.assertRegex(comment, r"\b[Tt]hrows?\b|not checked")
+            checked += 1
+        self.assertGreater(checked, 80)
 
     def test_a_missing_comment_is_found(self):
         header = self.folder / "missing.h"
