@@ -10,7 +10,7 @@ set(install_cmake "${CMAKE_INSTALL_LIBDIR}/cmake/bov")
 # Where LibTorch lies is a matter of the program that links it; of other libraries only CUDA's runtime is needed.
 set(install_rpath "$ORIGIN")
 if(BOV_HAVE_CUDA)
-  list(APPEND install_rpath "${CUDA_TOOLKIT_ROOT_DIR}/lib64")
+  list(APPEND install_rpath "${CUDAToolkit_LIBRARY_DIR}")
 endif()
 # Before version 1 each minor version may change the interface.
 set_target_properties(bov_ops bov PROPERTIES

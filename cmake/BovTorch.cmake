@@ -67,17 +67,15 @@ if(NOT cuda_missing)
   endif()
   set(cuda_architectures ${CMAKE_CUDA_ARCHITECTURES})
   enable_language(CUDA)
-  # nvcc and the toolkit that CMake finds must be one: Torch's package refuses a mixed pair.
-  cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
-  cmake_path(GET cuda_root PARENT_PATH cuda_root)
-  set(CUDAToolkit_ROOT "${cuda_root}")
-  set(CUDA_TOOLKIT_ROOT_DIR "${cuda_root}")
+  # A project that adds bov as a subdirectory links the packages' targets through it.
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+  # Torch's package refuses another toolkit than nvcc's. nvcc may be a script or a link outside its toolkit, so CMake asks it.
+  find_package(CUDAToolkit REQUIRED)
+  set(CUDA_TOOLKIT_ROOT_DIR "${CUDAToolkit_TARGET_DIR}")
   # Torch reads its own list and adds global flags; ours are per target, so its additions are removed again.
   set(TORCH_CUDA_ARCH_LIST "9.0")
   set(kineto_LIBRARY "${BOV_TORCH_DIR}/lib/libtorch_cpu.so")
   set(cuda_flags "${CMAKE_CUDA_FLAGS}")
-  # A project that adds bov as a subdirectory links these targets through it.
-  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
   find_package(Torch REQUIRED PATHS "${BOV_TORCH_DIR}" NO_DEFAULT_PATH)
   set(CMAKE_CUDA_FLAGS "${cuda_flags}")
   set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})

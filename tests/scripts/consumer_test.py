@@ -87,6 +87,15 @@ class Consumers(unittest.TestCase):
                 flags.add(word)
         self.assertEqual(flags - CONSUMER_FLAGS, set())
 
+    def check_runpath(self, runpath):
+        """A library finds what lies beside it, then CUDA's runtime, and looks nowhere else."""
+        beside, *others = runpath.split(":")
+        self.assertEqual(beside, "$ORIGIN")
+        for folder in map(pathlib.Path, others):
+            self.assertTrue(list(folder.glob("libcudart.so*")), f"{folder} holds no CUDA runtime")
+            for place in map(pathlib.Path, (BUILD, ROOT, TORCH)):
+                self.assertFalse(folder.resolve().is_relative_to(place.resolve()), f"{folder} lies in {place}")
+
     def check_prefix(self, prefix):
         """Nothing names the build's place or LibTorch's, libraries are versioned, headers lie in a folder of their own."""
         for file in (prefix / "lib/cmake/bov").iterdir():
@@ -99,7 +108,7 @@ class Consumers(unittest.TestCase):
             dynamic = self.run_command("readelf", "-d", library)
             self.assertIn(f"[{name}.so.{MINOR}]", dynamic)
             (runpath,) = re.findall(r"runpath: \[(.*)\]", dynamic)
-            self.assertRegex(runpath, r"^\$ORIGIN(:[^:]*cuda[^:]*/lib64)?$")
+            self.check_runpath(runpath)
         self.assertEqual([path.name for path in (prefix / "include").iterdir()], [f"bov-{MINOR}"])
         headers = prefix / f"include/bov-{MINOR}"
         self.assertEqual(sorted(path.name for path in headers.iterdir()), ["bov", "csrc"])
@@ -178,9 +187,21 @@ class Consumers(unittest.TestCase):
         self.assertNotRegex((build / "_deps/bov-build/cmake_install.cmake").read_text(), r"file\(INSTALL")
 
     def test_add_subdirectory_with_what_is_found(self):
-        """With CUDA where it can be built, which makes LibTorch's own targets part of the project."""
-        self.run_command("cmake", "-S", self.folder / "consumer/add_subdirectory", "-B", self.folder / "found",
-                         f"-DBOV_SOURCE={self.source}")
+        """With CUDA where it can be built, which makes LibTorch's own targets part of the project; nvcc may lie outside its toolkit."""
+        build, programs = self.folder / "found", self.folder / "programs"
+        programs.mkdir()
+        nvcc = re.search(r"^BOV_NVCC:FILEPATH=(/.+)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)
+        if nvcc:
+            (programs / "nvcc").write_text(f'#!/bin/sh\nexec {shlex.quote(nvcc[1])} "$@"\n')
+            (programs / "nvcc").chmod(0o755)
+        self.run_command("cmake", "-S", self.folder / "consumer/add_subdirectory", "-B", build, f"-DBOV_SOURCE={self.source}",
+                         "-DBOV_INSTALL=ON", PATH=f"{programs}:{os.environ['PATH']}")
+        if nvcc:
+            self.assertIn(f"BOV_NVCC:FILEPATH={programs}/nvcc\n", (build / "CMakeCache.txt").read_text())
+        runpaths = re.findall(r'NEW_RPATH "\\([^"]*)"', (build / "_deps/bov-build/cmake_install.cmake").read_text())
+        self.assertTrue(runpaths)
+        for runpath in runpaths:
+            self.check_runpath(runpath)
 
     def test_fetch_content(self):
         build, output = self.embed("fetch_content")
