@@ -13,6 +13,8 @@ import yaml
 
 from . import coefficients, curves, draw_files, page, paper_figures, records, tables
 
+FORMATS = ("png", "svg", "pdf")
+
 
 def charts_of(grid):
     paper = yaml.safe_load(pathlib.Path(__file__).with_name("paper.yaml").read_text())
@@ -39,20 +41,35 @@ def write_tables(section, folder):
         section[name].to_csv(folder / f"{name}.csv", index=False)
 
 
-def parse_arguments():
+def names(text):
+    """A list with commas."""
+    found = text.split(",")
+    if "" in found:
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty entry; expected names with commas between them")
+    return found
+
+
+def formats(text):
+    found = text.split(",")
+    if not set(found) <= set(FORMATS):
+        raise argparse.ArgumentTypeError(f"expected {', '.join(FORMATS)} with commas between them, not {text!r}")
+    return found
+
+
+def make_parser():
     parser = argparse.ArgumentParser(prog="scripts/report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="Example: scripts/report runs/quickstart --out build/report")
     parser.add_argument("sources", nargs="+", metavar="RUN_OR_GRID", type=pathlib.Path, help="folder of a run or of a grid")
     parser.add_argument("--out", required=True, metavar="DIR", type=pathlib.Path, help="folder to write to")
-    parser.add_argument("--charts", metavar="NAME,...", type=lambda text: text.split(","),
+    parser.add_argument("--charts", metavar="NAME,...", type=names,
                         help="only these figures, and no page; names are those of the files")
-    parser.add_argument("--formats", metavar="NAME,...", type=lambda text: text.split(","), default=["png", "svg"],
-                        help="of the figures' files: png, svg, pdf (default: png,svg)")
-    return parser.parse_args()
+    parser.add_argument("--formats", metavar="NAME,...", type=formats, default=["png", "svg"],
+                        help=f"of the figures' files: {', '.join(FORMATS)} (default: png,svg)")
+    return parser
 
 
-def main():
-    arguments = parse_arguments()
+def main(arguments=None):
+    arguments = make_parser().parse_args(arguments)
     grids = records.read_sources(arguments.sources)
     sections = []
     for grid in grids:

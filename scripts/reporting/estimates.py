@@ -3,7 +3,7 @@
 import math
 import typing
 
-import scipy.stats
+import scipy.special
 
 
 class Estimate(typing.NamedTuple):
@@ -21,7 +21,7 @@ def estimate(samples):
     if count == 1:
         return Estimate(1, mean, math.nan)
     variance = math.fsum((sample - mean) ** 2 for sample in samples) / (count - 1)
-    return Estimate(count, mean, scipy.stats.t.ppf(0.975, count - 1) * math.sqrt(variance / count))
+    return Estimate(count, mean, scipy.special.stdtrit(count - 1, 0.975) * math.sqrt(variance / count))
 
 
 def bits_per_byte(row):

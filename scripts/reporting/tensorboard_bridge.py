@@ -147,7 +147,7 @@ class Bridge:
             run.close()
 
 
-def main():
+def make_parser():
     parser = argparse.ArgumentParser(prog="scripts/tensorboard_bridge", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="Example: scripts/tensorboard_bridge runs/quickstart --out runs/tensorboard")
@@ -155,7 +155,11 @@ def main():
     parser.add_argument("--out", required=True, metavar="DIR", type=pathlib.Path, help="TensorBoard's log folder")
     parser.add_argument("--interval", metavar="SECONDS", type=float, default=5.0, help="between two looks (default: 5)")
     parser.add_argument("--once", action="store_true", help="write what there is, and end")
-    arguments = parser.parse_args()
+    return parser
+
+
+def main():
+    arguments = make_parser().parse_args()
     for folder in arguments.folders:
         if not folder.is_dir():
             sys.exit(f"scripts/tensorboard_bridge: {folder} is no folder")
