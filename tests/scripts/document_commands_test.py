@@ -46,6 +46,11 @@ def help_of(*subcommands):
     return result.stdout if result.returncode == 0 else None
 
 
+@functools.cache
+def run_once(*arguments):
+    return subprocess.run([BOV, *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
 def split_subcommands(arguments):
     """The subcommands at the start of the arguments, then the rest."""
     count = 0
@@ -112,7 +117,7 @@ class DocumentCommands(unittest.TestCase):
                 if arguments is None:
                     continue
                 with self.subTest(document=document.name, command=" ".join(words)):
-                    result = subprocess.run([BOV, *arguments], cwd=ROOT, capture_output=True, text=True)
+                    result = run_once(*arguments)
                     self.assertEqual((result.returncode, result.stderr), (0, ""))
                     self.assertNotEqual(result.stdout, "")
 
@@ -125,7 +130,7 @@ class ResultPages(unittest.TestCase):
             folder = document.with_suffix("")
             if not any(folder.glob("*/seed-*/result.json")):
                 continue
-            result = subprocess.run([BOV, "compare", folder, "--markdown"], cwd=ROOT, capture_output=True, text=True)
+            result = run_once("compare", str(folder.relative_to(ROOT)), "--markdown")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             _, _, below_title = result.stdout.partition("\n\n")
             with self.subTest(document=document.name):
