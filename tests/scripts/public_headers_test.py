@@ -2,8 +2,9 @@
 
 Usage: public_headers_test.py FOLDER LIBTORCH CXX [LAUNCHER...]
 
-LibTorch's headers take nearly all the time of a compilation. So those that a header brings, itself or through others of
-bov, are precompiled in FOLDER, once for all headers that bring the same ones, and never more than these.
+LibTorch's headers take nearly all the time of a compilation. So headers that include each other share one, in an order in which
+each includes the one before it, and the most common of LibTorch's is precompiled in FOLDER for those that bring it anyway: either
+way a header finds nothing there that it does not include, itself or through others.
 """
 
 import concurrent.futures
@@ -17,6 +18,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+PRECOMPILED, PREFIX = "torch/types.h", "precompiled.h"
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-Winvalid-pch", "-Wno-unused-parameter", "-O0", f"-I{ROOT}")
 
 
@@ -33,31 +35,35 @@ def includes_of(name):
     return frozenset()
 
 
-def reached(names, follow):
-    """The names and what they include, through files that `follow` accepts."""
-    found, waiting = set(), list(names)
+@functools.cache
+def reached(header):
+    """The header and all that it includes."""
+    found, waiting = set(), [header]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            if follow(name):
-                waiting += includes_of(name)
+            waiting += includes_of(name)
     return found
 
 
-def of_torch(name):
-    return name.startswith(("torch/", "ATen/", "c10/"))
+def standard_of(header):
+    """What the targets ask of a program that includes it."""
+    return "c++17" if header.startswith("csrc/") else "c++20"
 
 
-@functools.cache
-def reached_in_torch(name):
-    return reached(includes_of(name), lambda _: True)
-
-
-def torch_headers(header):
-    """LibTorch's headers that this one brings, without those that others of them bring."""
-    brought = {name for name in reached([header], lambda name: not of_torch(name)) if of_torch(name)}
-    return tuple(sorted(name for name in brought if not any(name in reached_in_torch(other) for other in brought - {name})))
+def make_chains(headers):
+    """Lists of headers of one standard in which each includes the one before it, and all bring PRECOMPILED or none does."""
+    chains = []
+    for header in sorted(headers, key=lambda header: len(reached(header))):
+        for chain in sorted(chains, key=len, reverse=True):
+            same = standard_of(chain[0]) == standard_of(header) and (PRECOMPILED in reached(chain[0])) == (PRECOMPILED in reached(header))
+            if same and chain[-1] in reached(header):
+                chain.append(header)
+                break
+        else:
+            chains.append([header])
+    return chains
 
 
 def compile_file(standard, source, output, *flags):
@@ -76,36 +82,24 @@ def write(name, includes):
     return name
 
 
-def check_group(number, standard, precompiled, headers):
-    """What is wrong, by header."""
-    prefix = write(f"group_{number}.h", [f"<{name}>" for name in precompiled])
-    problem = compile_file(standard, prefix, f"{prefix}.gch", "-x", "c++-header")
-    if problem:
-        return {" ".join(precompiled): problem}
-    problems = {}
-    for header in headers:
-        source = write(header.replace("/", "__") + ".cpp", [f'"{header}"'] * 2)  # twice: it guards itself
-        problem = compile_file(standard, source, source + ".o", "-include", prefix)
-        if problem:
-            problems[header] = problem
-    (FOLDER / f"{prefix}.gch").unlink()  # half a gigabyte; ccache keeps a smaller one
-    return problems
+def compile_chain(chain):
+    """What is wrong, if anything."""
+    source = write(chain[-1].replace("/", "__") + ".cpp", [f'"{header}"' for header in chain * 2])  # twice: they guard themselves
+    prefix = ("-include", PREFIX) if PRECOMPILED in reached(chain[0]) else ()
+    return compile_file(standard_of(chain[0]), source, source + ".o", *prefix)
 
 
 class PublicHeaders(unittest.TestCase):
     def test_each_compiles_alone(self):
         headers = re.findall(r"^\| `(\S+\.h)` \|", (ROOT / "docs/api.md").read_text(), re.MULTILINE)
-        groups = {}
-        for header in headers:
-            # What the targets ask of a program that includes it.
-            standard = "c++17" if header.startswith("csrc/") else "c++20"
-            groups.setdefault((standard, torch_headers(header)), []).append(header)
+        chains = make_chains(headers)
+        self.assertEqual(sorted(sum(chains, [])), sorted(headers))
+        self.assertEqual(compile_file("c++20", write(PREFIX, [f"<{PRECOMPILED}>"]), f"{PREFIX}.gch", "-x", "c++-header"), "")
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            results = pool.map(lambda numbered: check_group(numbered[0], *numbered[1][0], numbered[1][1]), enumerate(sorted(groups.items())))
-            for problems in results:
-                for header, problem in problems.items():
-                    with self.subTest(header=header):
-                        self.fail(problem)
+            for chain, problem in zip(chains, pool.map(compile_chain, chains)):
+                with self.subTest(chain=chain):
+                    self.assertEqual(problem, "")
+        (FOLDER / f"{PREFIX}.gch").unlink()  # half a gigabyte; ccache keeps a smaller one
 
     def test_a_missing_include_is_found(self):
         (FOLDER / "missing.h").write_text("inline std::vector<int> missing() { return {}; }\n")
