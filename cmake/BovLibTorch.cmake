@@ -1,16 +1,19 @@
 # Finds LibTorch and links it without its own CMake package, which demands a CUDA toolkit wherever LibTorch was built
 # with CUDA. bov's build uses this file; installed beside bovConfig.cmake, programs that use bov do.
 
-# bov_find_libtorch(OUT [PYTHON...]): the LibTorch folder (holds include/ and lib/), or nothing. It is looked for in
-# BOV_TORCH (a libtorch folder or the torch folder of a Python package), where an earlier find_package(Torch) found it,
-# in CMAKE_PREFIX_PATH, in the active Python, in the Pythons that are given, and in python3.
-function(bov_find_libtorch out)
+# bov_find_libtorch(OUT PROBLEM [PYTHON...]): the LibTorch folder (holds include/ and lib/), or nothing and why. It is
+# looked for in BOV_TORCH (a libtorch folder or the torch folder of a Python package), where an earlier
+# find_package(Torch) found it, in CMAKE_PREFIX_PATH, in the active Python, in the Pythons that are given, and in python3.
+function(bov_find_libtorch out problem)
   if(BOV_TORCH)
-    if(NOT EXISTS "${BOV_TORCH}/share/cmake/Torch/TorchConfig.cmake")
-      message(FATAL_ERROR "BOV_TORCH is '${BOV_TORCH}', which holds no share/cmake/Torch/TorchConfig.cmake; "
-                          "point it to a LibTorch folder")
+    if(EXISTS "${BOV_TORCH}/share/cmake/Torch/TorchConfig.cmake")
+      set(${out} "${BOV_TORCH}" PARENT_SCOPE)
+    else()
+      set(${out} "" PARENT_SCOPE)
+      string(CONCAT text "BOV_TORCH is '${BOV_TORCH}', which holds no share/cmake/Torch/TorchConfig.cmake; "
+                         "point it to a LibTorch folder")
+      set(${problem} "${text}" PARENT_SCOPE)
     endif()
-    set(${out} "${BOV_TORCH}" PARENT_SCOPE)
     return()
   endif()
   if(TARGET torch AND Torch_DIR)
@@ -34,6 +37,7 @@ function(bov_find_libtorch out)
     endif()
   endforeach()
   set(${out} "" PARENT_SCOPE)
+  set(${problem} "LibTorch was not found; set BOV_TORCH or CMAKE_PREFIX_PATH to a LibTorch folder" PARENT_SCOPE)
 endfunction()
 
 # bov_libtorch_version(OUT DIR): "major.minor".

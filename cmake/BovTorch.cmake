@@ -11,9 +11,9 @@ set(BOV_TORCH "$ENV{BOV_TORCH}" CACHE PATH "LibTorch folder: holds share/cmake/T
 
 include(BovLibTorch)
 
-bov_find_libtorch(BOV_TORCH_DIR "${PROJECT_SOURCE_DIR}/.venv/bin/python3")
+bov_find_libtorch(BOV_TORCH_DIR torch_problem "${PROJECT_SOURCE_DIR}/.venv/bin/python3")
 if(NOT BOV_TORCH_DIR)
-  message(FATAL_ERROR "LibTorch not found. Run scripts/setup, or set BOV_TORCH or CMAKE_PREFIX_PATH to a LibTorch folder")
+  message(FATAL_ERROR "${torch_problem}, or run scripts/setup, which installs one")
 endif()
 cmake_path(NORMAL_PATH BOV_TORCH_DIR)
 bov_libtorch_version(BOV_TORCH_VERSION "${BOV_TORCH_DIR}")

@@ -25,7 +25,7 @@ BANK_OUTPUT = f"bov {VERSION}: values [1, 3, 2, 16]\ngradient of row 7: 2, of ro
 # All that embedding needs of the source tree.
 SOURCES = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "bov", "cmake", "csrc")
 # Flags that do not come from bov: the consumer's own, and the standard, which a target may ask for.
-CONSUMER_FLAGS = {"-g", "-Wall", "-Wextra", "-Werror", "-std=gnu++17", "-std=gnu++20", "-std=c++20"}
+CONSUMER_FLAGS = {"-Wall", "-Wextra", "-Werror", "-std=gnu++17", "-std=gnu++20", "-std=c++20"}
 
 
 def blocks(language):
@@ -50,7 +50,8 @@ class Consumers(unittest.TestCase):
         for name in SOURCES:
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, cls.source / name)
         shutil.copytree(CONSUMERS, cls.folder / "consumer")
-        cls.environment = {**os.environ, "CXX": CXX, "CMAKE_GENERATOR": "Ninja", "CMAKE_BUILD_TYPE": "Debug",
+        # No optimization and no debug information are the fastest to compile.
+        cls.environment = {**os.environ, "CXX": CXX, "CMAKE_GENERATOR": "Ninja", "CMAKE_BUILD_TYPE": "None",
                            "CMAKE_EXPORT_COMPILE_COMMANDS": "ON", "CMAKE_BUILD_PARALLEL_LEVEL": "2", "LIBTORCH": TORCH, "BOV_TORCH": TORCH}
         if LAUNCHER:
             cls.environment |= dict(word.split("=", 1) for word in LAUNCHER if "=" in word)
@@ -135,45 +136,78 @@ class Consumers(unittest.TestCase):
         self.check_flags(home / "my_model/build")
         self.check_prefix(home / "bov")
 
-    @unittest.skipUnless(shutil.which("dpkg-deb"), "dpkg-deb is not installed")
+    @unittest.skipUnless(shutil.which("dpkg"), "dpkg is not installed")
     def test_packages(self):
         (command,) = [line for block in blocks("sh") for line in commands(block) if line.startswith("cpack")]
         self.run_shell(command, self.folder, self.folder)
         (package,) = (self.folder / "packages").glob("*.deb")
         (archive,) = (self.folder / "packages").glob("*.tar.gz")
-        self.assertIn(package.name, PAGE)
-        control = self.run_command("dpkg-deb", "-f", package, "Package", "Version", "Depends")
-        self.assertEqual(control.splitlines(), ["Package: libbov-dev", f"Version: {VERSION}", "Depends: libc6, libstdc++6, zlib1g"])
-        for name, command in [("deb", ("dpkg-deb", "-x", package)), ("tar", ("tar", "-xf", archive, "-C"))]:
-            with self.subTest(package=name):
-                unpacked, home = self.folder / f"{name}_unpacked", self.folder / name
-                unpacked.mkdir()
-                home.mkdir()
-                self.run_command(*command, unpacked)
-                (top,) = unpacked.iterdir()
-                top.rename(home / "bov")
-                self.assertEqual(self.use_installed(home), BANK_OUTPUT)
+        for file in (package, archive):
+            self.assertIn(f"packages/{file.name}", PAGE)
+        with self.subTest(package=package.name):
+            self.check_debian_package(package)
+        with self.subTest(package=archive.name):
+            home = self.folder / "tar"
+            home.mkdir()
+            self.run_command("tar", "-xf", archive, "-C", home)
+            (home / archive.name.removesuffix(".tar.gz")).rename(home / "bov")
+            self.assertEqual(self.use_installed(home), BANK_OUTPUT)
 
-    def test_another_libtorch_is_refused(self):
-        home = self.folder / "refusing"
+    def check_debian_package(self, package):
+        """dpkg installs it in a system that has nothing else, a program uses it there, and nothing is left once it is removed."""
+        home = self.folder / "deb"
+        root, database = home / "system", home / "system/var/lib/dpkg"
+        for name in ("info", "updates"):
+            (database / name).mkdir(parents=True)
+        (database / "status").touch()
+        # The package's scripts call ldconfig, which this system lacks, as it lacks what the package depends on.
+        (home / "ldconfig").write_text('#!/bin/sh\ntouch "$DPKG_ROOT/ldconfig_was_called"\n')
+        (home / "ldconfig").chmod(0o755)
+        path = f"{home}:{os.environ['PATH']}:/usr/sbin:/sbin"
+        dpkg = ("dpkg", f"--root={root}", f"--log={home}/dpkg.log", "--force-not-root", "--force-depends", "--force-script-chrootless")
+        self.run_command(*dpkg, "--install", package, PATH=path)
+        shown = self.run_command("dpkg-query", f"--admindir={database}", "--show",
+                                 "--showformat=${Package} ${Version} ${Status}: ${Depends}", "libbov-dev")
+        self.assertEqual(shown, f"libbov-dev {VERSION} install ok installed: libc6, libstdc++6, zlib1g")
+        self.assertTrue((root / "ldconfig_was_called").exists())
+        (home / "bov").symlink_to(root / "usr")
+        self.assertEqual(self.use_installed(home), BANK_OUTPUT)
+        self.run_command(*dpkg, "--purge", "libbov-dev", PATH=path)
+        self.assertFalse((root / "usr").exists())
+
+    def test_without_its_libtorch_bov_is_not_found(self):
+        """That is an error where bov is required, and only there."""
+        home = self.folder / "choosing"
         self.run_command("cmake", "--install", BUILD, "--prefix", home / "bov")
-        torch = home / "libtorch"
-        header = torch / "include/torch/headeronly/version.h"
+        other = home / "libtorch"
+        header = other / "include/torch/headeronly/version.h"
         header.parent.mkdir(parents=True)
         header.write_text("#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 99\n")
-        (torch / "share/cmake/Torch").mkdir(parents=True)
-        (torch / "share/cmake/Torch/TorchConfig.cmake").touch()
-        result = subprocess.run(["cmake", "-S", CONSUMERS / "find_package", "-B", home / "build", f"-DCMAKE_PREFIX_PATH={home}/bov",
-                                 f"-DBOV_TORCH={torch}"], env=self.environment, text=True, capture_output=True)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertRegex(result.stderr, r"bov\s+was\s+built\s+with\s+LibTorch\s+[\d.]+,\s+\S+/libtorch\s+is\s+2\.99")
+        (other / "share/cmake/Torch").mkdir(parents=True)
+        (other / "share/cmake/Torch/TorchConfig.cmake").touch()
+        (home / "python3").write_text("#!/bin/sh\nexit 1\n")  # a Python without torch
+        (home / "python3").chmod(0o755)
+        (home / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\n"
+                                             "project(choosing NONE)\n"
+                                             "find_package(bov CONFIG ${WISH})\n"
+                                             "message(STATUS \"found: '${bov_FOUND}', because: ${bov_NOT_FOUND_MESSAGE}\")\n")
+        for torch, reason in [(home / "none", f"BOV_TORCH is '{home}/none', which holds no share/cmake/Torch/TorchConfig.cmake; "
+                                              "point it to a LibTorch folder"),
+                              ("", "LibTorch was not found; set BOV_TORCH or CMAKE_PREFIX_PATH to a LibTorch folder"),
+                              (other, rf"bov was built with LibTorch [\d.]+, {other} is 2.99")]:
+            with self.subTest(reason=reason):
+                command = ["cmake", "-S", home, "-B", home / "build", f"-DCMAKE_PREFIX_PATH={home}/bov", f"-DBOV_TORCH={torch}"]
+                lacking = {"PATH": f"{home}:{os.environ['PATH']}", "VIRTUAL_ENV": str(home / "none"), "CMAKE_PREFIX_PATH": ""}
+                self.assertRegex(self.run_command(*command, "-DWISH=QUIET", **lacking), f"-- found: '0', because: {reason}\n")
+                result = subprocess.run([*command, "-DWISH=REQUIRED"], env={**self.environment, **lacking}, text=True, capture_output=True)
+                self.assertNotEqual(result.returncode, 0)
+                self.assertRegex(" ".join(result.stderr.split()), reason)
 
     def embed(self, name):
         """Builds a consumer that builds bov; its build folder and what it prints."""
         build = self.folder / "consumer" / name / "build"
-        self.run_command("cmake", "-S", build.parent, "-B", build, f"-DBOV_SOURCE={self.source}", "-DBOV_WITH_CUDA=OFF",
-                         "-DCMAKE_BUILD_TYPE=None")  # no optimization, no debug information: the fastest to compile
-        self.run_command("cmake", "--build", build, "--target", "my_model")
+        self.run_command("cmake", "-S", build.parent, "-B", build, f"-DBOV_SOURCE={self.source}", "-DBOV_WITH_CUDA=OFF")
+        self.run_command("cmake", "--build", build)
         self.check_flags(build)
         return build, self.run_command(build / "my_model")
 
