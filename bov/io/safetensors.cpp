@@ -40,7 +40,7 @@ constexpr int64_t kPieceBytes = int64_t{16} << 20;
 void check_storable(const std::string& name, at::Layout layout, at::ScalarType dtype) {
   TORCH_CHECK(name != "__metadata__", "a safetensors file cannot hold a tensor called '__metadata__'");
   TORCH_CHECK(layout == at::kStrided && is_safetensors_dtype(dtype), "tensor '", name, "' is ", layout, " ",
-              dtype, "; a safetensors file holds strided float, integer or bool tensors");
+              dtype, "; a safetensors file holds strided tensors of ", safetensors_dtype_names());
 }
 
 uint64_t count_bytes(const SafetensorsInfo& info) {
@@ -77,7 +77,7 @@ std::vector<std::pair<std::string, SafetensorsInfo>> lay_out(const TensorMap& te
 }
 
 void write_tensor(AtomicFile& file, const at::Tensor& tensor) {
-  const at::Tensor bytes = tensor.detach().cpu().contiguous().resolve_neg();
+  const at::Tensor bytes = tensor.detach().cpu().contiguous().resolve_conj().resolve_neg();
   file.write(bytes.data_ptr(), bytes.nbytes());
 }
 

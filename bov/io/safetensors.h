@@ -11,7 +11,8 @@
 #include "bov/export.h"
 
 /// Files of named tensors in the safetensors format: an 8-byte little-endian header size, a JSON header, then
-/// the tensors' bytes without a hole. Element types: F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL.
+/// the tensors' bytes without a hole. Element types: F64 F32 F16 BF16 F8_E4M3 F8_E5M2 C64 I64 I32 I16 I8 U64
+/// U32 U16 U8 BOOL.
 namespace bov {
 
 /// Tensors by name.
@@ -65,8 +66,9 @@ BOV_API TensorMap load_safetensors(const std::filesystem::path& path);
 
 /// Writes the tensors (any device, any strides) in one step, as AtomicFile does; equal input gives equal
 /// bytes. Tensors are stored by falling element size, then by name, so that each is aligned to its elements.
-/// Throws c10::Error naming a tensor that the format cannot hold (undefined, sparse, another dtype, the name
-/// `__metadata__`), and std::runtime_error if the file cannot be written.
+/// Throws c10::Error naming a tensor or metadata that the format cannot hold (undefined, sparse, another
+/// dtype, the name `__metadata__`, text that is no UTF-8), and std::runtime_error if the file cannot be
+/// written.
 BOV_API void save_safetensors(const std::filesystem::path& path,
                               const TensorMap& tensors,
                               const StringMap& metadata = {});

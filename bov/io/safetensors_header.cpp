@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,29 +15,35 @@ using nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 
-constexpr std::array<std::pair<at::ScalarType, const char*>, 10> kDtypes{{{at::kDouble, "F64"},
-                                                                          {at::kFloat, "F32"},
-                                                                          {at::kHalf, "F16"},
-                                                                          {at::kBFloat16, "BF16"},
-                                                                          {at::kLong, "I64"},
-                                                                          {at::kInt, "I32"},
-                                                                          {at::kShort, "I16"},
-                                                                          {at::kChar, "I8"},
-                                                                          {at::kByte, "U8"},
-                                                                          {at::kBool, "BOOL"}}};
+constexpr std::pair<at::ScalarType, const char*> kDtypes[] = {{at::kDouble, "F64"},
+                                                              {at::kFloat, "F32"},
+                                                              {at::kHalf, "F16"},
+                                                              {at::kBFloat16, "BF16"},
+                                                              {at::kFloat8_e4m3fn, "F8_E4M3"},
+                                                              {at::kFloat8_e5m2, "F8_E5M2"},
+                                                              {at::kComplexFloat, "C64"},
+                                                              {at::kLong, "I64"},
+                                                              {at::kInt, "I32"},
+                                                              {at::kShort, "I16"},
+                                                              {at::kChar, "I8"},
+                                                              {at::kUInt64, "U64"},
+                                                              {at::kUInt32, "U32"},
+                                                              {at::kUInt16, "U16"},
+                                                              {at::kByte, "U8"},
+                                                              {at::kBool, "BOOL"}};
 
 const char* dtype_name(at::ScalarType dtype) {
-  const auto found =
-      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& row) { return row.first == dtype; });
-  return found == kDtypes.end() ? nullptr : found->second;
+  const auto* found = std::find_if(std::begin(kDtypes), std::end(kDtypes),
+                                   [&](const auto& row) { return row.first == dtype; });
+  return found == std::end(kDtypes) ? nullptr : found->second;
 }
 
 at::ScalarType parse_dtype(const json& value) {
   for (const auto& [dtype, name] : kDtypes) {
     if (value == name) return dtype;
   }
-  throw std::runtime_error("dtype " + value.dump() +
-                           " is unknown; expected F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL");
+  throw std::runtime_error("dtype " + value.dump() + " is unknown; expected one of " +
+                           safetensors_dtype_names());
 }
 
 /// Parser callback: refuses names given twice, of which the parser would keep the last, and nesting that no
@@ -69,8 +76,10 @@ json parse_json(std::string_view text) {
     return json::parse(text, [&strict](int depth, json::parse_event_t event, json& parsed) {
       return strict(depth, event, parsed);
     });
-  } catch (const json::exception& error) {
-    throw std::runtime_error(std::string("the header is no JSON: ") + error.what());
+  } catch (const json::parse_error& error) {
+    throw std::runtime_error("the header is no JSON, byte " + std::to_string(error.byte) + " of it shows");
+  } catch (const json::exception&) {
+    throw std::runtime_error("the header is no JSON, a number in it is too large");
   }
 }
 
@@ -161,6 +170,17 @@ void check_cover(const std::map<std::string, SafetensorsInfo>& tensors, uint64_t
   }
 }
 
+/// As JSON. Bytes that are no UTF-8 are left out, or become U+FFFD.
+std::string quoted(const std::string& text, json::error_handler_t otherwise) {
+  return json(text).dump(-1, ' ', false, otherwise);
+}
+
+void check_utf8(const std::string& text, const char* what, const std::string& name) {
+  using otherwise = json::error_handler_t;
+  TORCH_CHECK(quoted(text, otherwise::ignore) == quoted(text, otherwise::replace), what,
+              quoted(name, otherwise::replace), " is no UTF-8; a safetensors file cannot hold it");
+}
+
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_size) {
@@ -183,6 +203,11 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
 
 std::string make_safetensors_header(const std::vector<std::pair<std::string, SafetensorsInfo>>& tensors,
                                     const StringMap& metadata) {
+  for (const auto& [name, info] : tensors) check_utf8(name, "the name of tensor ", name);
+  for (const auto& [key, value] : metadata) {
+    check_utf8(key, "the name of metadata ", key);
+    check_utf8(value, "metadata ", key);
+  }
   nlohmann::ordered_json root = nlohmann::ordered_json::object();
   if (!metadata.empty()) root[kMetadata] = metadata;
   for (const auto& [name, info] : tensors) {
@@ -196,6 +221,12 @@ std::string make_safetensors_header(const std::vector<std::pair<std::string, Saf
 
 bool is_safetensors_dtype(at::ScalarType dtype) {
   return dtype_name(dtype) != nullptr;
+}
+
+std::string safetensors_dtype_names() {
+  std::string names;
+  for (const auto& [dtype, name] : kDtypes) names += (names.empty() ? "" : " ") + std::string(name);
+  return names;
 }
 
 }  // namespace bov

@@ -20,10 +20,14 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_size);
 
 /// The header of tensors that are stored in the order given, padded with spaces to a multiple of 8 bytes.
+/// Throws c10::Error naming a tensor or metadata whose text is no UTF-8.
 std::string make_safetensors_header(const std::vector<std::pair<std::string, SafetensorsInfo>>& tensors,
                                     const StringMap& metadata);
 
 /// True if the format has a name for `dtype`.
 bool is_safetensors_dtype(at::ScalarType dtype);
+
+/// All of the format's names that are known here, for error messages: "F64 F32 ...".
+std::string safetensors_dtype_names();
 
 }  // namespace bov
