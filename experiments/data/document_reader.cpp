@@ -124,8 +124,10 @@ std::optional<std::string> DocumentReader::next_json() {
         return std::move(object["text"].get_ref<std::string&>());
       }
       problem = "expected a JSON object with a string \"text\"";
-    } catch (const nlohmann::json::exception& error) {
-      problem = error.what();
+    } catch (const nlohmann::json::parse_error& error) {
+      problem = "is no JSON, byte " + std::to_string(error.byte) + " of the line shows";
+    } catch (const nlohmann::json::exception&) {
+      problem = "is no JSON, a number in it is too large";
     }
     if (!options_.skip_invalid) throw std::runtime_error(lines_->place() + ": " + problem);
     ++counts_.invalid;
