@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <string_view>
 
 #include "csrc/version.h"
 #include "experiments/commands/commands.h"
@@ -56,6 +57,18 @@ void add_commands(CLI::App& app) {
   add_train_command(app);
 }
 
+/// CLI11 takes the next argument for a value that is missing behind "--option=".
+void refuse_missing_values(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--") return;  // what follows are no options
+    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) {
+      throw CLI::ValidationError(std::string(argument.substr(0, argument.size() - 1)),
+                                 "no value behind the =");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -70,6 +83,7 @@ int main(int argc, char** argv) {
       "Example: bov ablate experiments/configs/quickstart.yaml\nEvery command has --help with an example.");
   add_commands(app);
   try {
+    refuse_missing_values(argc, argv);
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) {
       std::cerr << app.help();

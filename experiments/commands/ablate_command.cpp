@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,7 +22,7 @@
 #include "experiments/ablation/run_selection.h"
 #include "experiments/ablation/run_state.h"
 #include "experiments/commands/commands.h"
-#include "experiments/commands/option_checks.h"
+#include "experiments/commands/list_option.h"
 #include "experiments/config/grid_config.h"
 #include "experiments/report/inspection.h"
 #include "experiments/report/number_text.h"
@@ -177,13 +178,12 @@ void add_ablate_command(CLI::App& app) {
   auto* jobs = command->add_option("--jobs", arguments->jobs,
                                    "Runs side by side, which share the cores (default: the grid's)");
   jobs->check(CLI::Range(1, 1024));
-  command->add_option("--devices", arguments->devices, "GPUs, one run on each at a time, for instance 0,1")
-      ->delimiter(',')
+  add_list_option(*command, "--devices", arguments->devices,
+                  "GPUs, one run on each at a time, for instance 0,1")
       ->excludes(jobs);
-  command->add_option("--only", arguments->only, "Names of the rows to train (default: all)")->delimiter(',');
-  command->add_option("--seeds", arguments->seeds, "Seeds to train instead of the grid's")
-      ->delimiter(',')
-      ->check(seed_number());
+  add_list_option(*command, "--only", arguments->only, "Names of the rows to train (default: all)");
+  add_list_option(*command, "--seeds", arguments->seeds, "Seeds to train instead of the grid's", 0,
+                  std::numeric_limits<int64_t>::max());
   command->add_option("--shard", arguments->shard,
                       "Train the i-th of n equal parts of the runs: i/n, from 1/n to n/n");
   command->add_flag("--dry-run", arguments->dry_run, "Only print what each row costs, and the FLOPs to do");

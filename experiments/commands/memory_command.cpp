@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/computing_options.h"
+#include "experiments/commands/list_option.h"
 #include "experiments/commands/long_window_option.h"
-#include "experiments/commands/option_checks.h"
 #include "experiments/config/run_options.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/report/memory_report.h"
@@ -17,7 +18,7 @@ namespace {
 struct MemoryArguments {
   std::string config;
   std::string device;
-  std::string contexts = "1K..1M";
+  std::vector<std::string> contexts{"1K..1M"};
   std::vector<int64_t> batches{1, 8, 64};
   LongWindow long_window = LongWindow::trained;
   bool json = false;
@@ -47,20 +48,12 @@ void add_memory_command(CLI::App& app) {
   command->add_option("CONFIG", arguments->config, "YAML file of a run")
       ->required()
       ->check(CLI::ExistingFile);
-  command
-      ->add_option("--context", arguments->contexts,
-                   "Tokens of each sequence: 2048, 16K (16·1024), lists and doubling ranges 1K..1M")
-      ->capture_default_str();
-  command->add_option("--batch", arguments->batches, "Sequences")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+  add_list_option(*command, "--context", arguments->contexts,
+                  "Tokens of each sequence: 2048, 16K (16·1024) and doubling ranges 1K..1M");
+  add_list_option(*command, "--batch", arguments->batches, "Sequences", 1, 1'000'000);
   add_long_window_option(*command, arguments->long_window);
-  command
-      ->add_option(
-          "--device", arguments->device,
-          "auto, cpu, cuda or cuda:N, whose dtypes are counted; it need not be there (default: the config's)")
-      ->check(device_text());
+  add_device_option(*command, arguments->device,
+                    ", whose dtypes are counted; it need not be there (default: the config's)");
   command->add_flag("--json", arguments->json, "Print bytes as JSON");
   command->callback([arguments] { memory(*arguments); });
 }

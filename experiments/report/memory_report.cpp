@@ -12,7 +12,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) {
   throw std::invalid_argument("context '" + text +
-                              "': expected tokens as 2048, 16K or 1M, a list 1K,32K or a range 1K..1M");
+                              "': expected tokens as 2048, 16K or 1M, or a range 1K..1M");
 }
 
 int64_t parse_context(std::string_view part, const std::string& text) {
@@ -75,8 +75,8 @@ std::string points_text(const MemoryReport& report) {
 std::string break_even_text(const MemoryReport& report) {
   TextTable table{{{"batch", Align::right}}, {}};
   for (const BreakEvenColumn& column : kBreakEvenColumns)
-    table.columns.push_back({column.title, Align::right});
-  table.columns.push_back({"fewest sequences, device", Align::right});
+    table.columns.emplace_back(column.title, Align::right);
+  table.columns.emplace_back("fewest sequences, device", Align::right);
   for (const auto& [batch, at] : report.break_even) {
     std::vector<std::string> row{std::to_string(batch)};
     for (const BreakEvenColumn& column : kBreakEvenColumns) row.push_back(range_text(at.*column.range));
@@ -88,19 +88,17 @@ std::string break_even_text(const MemoryReport& report) {
 
 }  // namespace
 
-std::vector<int64_t> parse_contexts(const std::string& text) {
+std::vector<int64_t> parse_contexts(const std::vector<std::string>& texts) {
   std::vector<int64_t> contexts;
-  std::string_view rest = text;
-  while (true) {
-    const std::string_view part = rest.substr(0, rest.find(','));
-    const size_t dots = part.find("..");
-    const int64_t first = parse_context(part.substr(0, dots), text);
-    const int64_t last = dots == std::string_view::npos ? first : parse_context(part.substr(dots + 2), text);
+  for (const std::string& text : texts) {
+    const std::string_view range = text;
+    const size_t dots = range.find("..");
+    const int64_t first = parse_context(range.substr(0, dots), text);
+    const int64_t last = dots == std::string_view::npos ? first : parse_context(range.substr(dots + 2), text);
     if (last < first) refuse(text);
     for (int64_t context = first; context <= last; context *= 2) contexts.push_back(context);
-    if (part.size() == rest.size()) return contexts;
-    rest.remove_prefix(part.size() + 1);
   }
+  return contexts;
 }
 
 MemoryReport report_memory(const std::string& name,

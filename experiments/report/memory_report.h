@@ -10,9 +10,9 @@
 /// What decoding takes in memory: a V cache against tables in each place.
 namespace bov::experiments {
 
-/// "16K" (16·1024), "1M" (1024²), "2048", lists of them ("1K,32K") and ranges by doubling ("1K..1M"). Throws
+/// Numbers of tokens: each text is one, "2048", "16K" (16·1024) or "1M" (1024²), or a range by doubling ("1K..1M"). Throws
 /// std::invalid_argument naming the text and what was expected.
-std::vector<int64_t> parse_contexts(const std::string& text);
+std::vector<int64_t> parse_contexts(const std::vector<std::string>& texts);
 
 struct MemoryPoint {
   int64_t context = 0;

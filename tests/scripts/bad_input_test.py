@@ -84,6 +84,26 @@ class BadInput(unittest.TestCase):
             for value in values:
                 self.check_refused([*command, f"{option}={value}"], option, bounds if value != "two" else "two")
 
+    def test_lists_and_values_are_complete(self):
+        config = self.write("run.yaml", RUN)
+        grid = self.write("grid.yaml", "base:\n  " + RUN.replace("\n", "\n  ") + "\nrows: [{name: a}]\n")
+        for command, option, text in [
+            (["memory", config], "--context", "1K,,2K"),
+            (["memory", config], "--batch", "1,8,"),
+            (["ablate", grid], "--seeds", ",1"),
+            (["ablate", grid], "--only", "a,"),
+            (["ablate", grid], "--devices", ","),
+        ]:
+            self.check_refused([*command, f"{option}={text}"], f'{option}: "{text}" has an empty entry')
+        self.check_refused(["memory", config, "--batch", "1,two"], '--batch: "two" is no integer from 1 to 1000000')
+        self.check_refused(["memory", config, "--context", "1K,8K..1K"], "context '8K..1K'")
+        # The next option is no value.
+        self.check_refused(["memory", config, "--context=", "--batch", "1"], "--context: no value behind the =")
+        result = self.run_bov("memory", config, "--context", "1K..2K,5", "--context", "7", "--batch", "3,2", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([(point["batch"], point["tokens"]) for point in json.loads(result.stdout)["points"]],
+                         [(batch, context) for batch in (3, 2) for context in (1024, 2048, 5, 7)])
+
     def test_devices_are_gpus_that_exist(self):
         grid = self.write("grid.yaml", "base:\n  " + RUN.replace("\n", "\n  ").replace("cpu", "auto") + "\nrows: [{name: a}]\n")
         for devices in ["999", "x", "-1", "0,999"]:
