@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -69,9 +71,7 @@ void refuse_missing_values(int argc, char** argv) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   bov::experiments::keep_freed_memory();
   // A closed pipe must not end a training run; finish() tells it from a full disk.
   std::signal(SIGPIPE, SIG_IGN);
@@ -99,4 +99,18 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return fail(error.what());
   }
+}
+
+/// Ends the process without the destructors of global objects: LibTorch takes longer to take its registries apart than a
+/// short command to do its work.
+[[noreturn]] void leave(int status) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  leave(run(argc, argv));
 }
