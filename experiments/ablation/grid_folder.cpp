@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bov/io/atomic_file.h"
+#include "experiments/file_lock.h"
 #include "experiments/grid_files.h"
 
 namespace bov::experiments {
@@ -48,8 +49,13 @@ GridConfig go_on_in_folder(GridConfig grid,
   return grid;
 }
 
-void write_grid_folder(const GridConfig& grid, const std::filesystem::path& folder) {
+void join_grid_folder(GridConfig grid,
+                      const std::filesystem::path& file,
+                      const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
+  FileLock one_at_a_time(folder / kGridLockFile);
+  one_at_a_time.lock();
+  grid = go_on_in_folder(std::move(grid), file, folder);
   atomic_write_text(folder / kGridConfigFile, write_grid_config(grid));
 }
 

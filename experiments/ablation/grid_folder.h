@@ -13,7 +13,10 @@ GridConfig go_on_in_folder(GridConfig grid,
                            const std::filesystem::path& file,
                            const std::filesystem::path& folder);
 
-/// Makes the folder and writes its grid.yaml.
-void write_grid_folder(const GridConfig& grid, const std::filesystem::path& folder);
+/// Makes the folder and writes its grid.yaml: `grid` as it goes on there, see above. Of processes that do so at the same
+/// time none loses what another has written.
+void join_grid_folder(GridConfig grid,
+                      const std::filesystem::path& file,
+                      const std::filesystem::path& folder);
 
 }  // namespace bov::experiments

@@ -1,18 +1,12 @@
 #include "experiments/ablation/prepare_data.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
 #include <thread>
 
 #include "bov/io/atomic_file.h"
@@ -21,6 +15,7 @@
 #include "experiments/data/data_builder.h"
 #include "experiments/data/document_reader.h"
 #include "experiments/data/text_hash.h"
+#include "experiments/file_lock.h"
 #include "experiments/tokenizer/token_table.h"
 #include "experiments/tokenizer/tokenizer_training.h"
 
@@ -36,29 +31,6 @@ constexpr std::chrono::milliseconds kPollInterval{100};
 int validation_per_mille(const std::string& corpus_profile) {
   return corpus_profile == "quick" ? 50 : 10;
 }
-
-// Waits until no other process prepares data in `folder`; the lock goes with the object, or the process.
-class PrepareLock {
- public:
-  PrepareLock(const fs::path& folder, Progress& progress) {
-    const std::string file = folder / "prepare.lock";
-    descriptor_ = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-    if (descriptor_ < 0) fail(file);
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-    progress.message("another process prepares the data in " + folder.string() + "; waiting for it");
-    if (flock(descriptor_, LOCK_EX) != 0) fail(file);
-  }
-  ~PrepareLock() { close(descriptor_); }
-  PrepareLock(const PrepareLock&) = delete;
-  PrepareLock& operator=(const PrepareLock&) = delete;
-
- private:
-  [[noreturn]] static void fail(const std::string& file) {
-    throw std::runtime_error(file + ": cannot be locked: " + std::generic_category().message(errno));
-  }
-
-  int descriptor_;
-};
 
 nlohmann::json read_stamp(const fs::path& folder) {
   std::ifstream in(folder / kStampFile);
@@ -247,8 +219,13 @@ void prepare_data(const GridConfig& grid, const std::vector<std::string>& fetch_
   if (!grid.prepare) return;
   const PrepareConfig& prepare = *grid.prepare;
   const fs::path shards = grid.base.data.shards;
-  fs::create_directories(fs::absolute(shards).parent_path());
-  const PrepareLock lock(fs::absolute(shards).parent_path(), progress);
+  const fs::path folder = fs::absolute(shards).parent_path();
+  fs::create_directories(folder);
+  FileLock lock(folder / "prepare.lock");
+  if (!lock.try_lock()) {
+    progress.message("another process prepares the data in " + folder.string() + "; waiting for it");
+    lock.lock();
+  }
   fetch_corpus(prepare, fetch_command, progress);
   const std::string corpus = corpus_hash(prepare.corpus_folder);
   make_tokenizer(prepare, grid.base.model.vocab_size, corpus, progress);

@@ -24,6 +24,8 @@
 #include "experiments/commands/commands.h"
 #include "experiments/commands/list_option.h"
 #include "experiments/config/grid_config.h"
+#include "experiments/file_lock.h"
+#include "experiments/grid_files.h"
 #include "experiments/report/inspection.h"
 #include "experiments/report/number_text.h"
 #include "experiments/report/table.h"
@@ -107,10 +109,23 @@ void print_dry_run(const GridConfig& grid,
             << " FLOPs to do\n";
 }
 
+// What the folder holds by its grid.yaml, to which other processes may have added since this one began; their tables and
+// these do not overwrite each other's runs.
+GridResult write_tables(const std::filesystem::path& folder, const RunSelection& selection) {
+  FileLock one_at_a_time(folder / kGridLockFile);
+  one_at_a_time.lock();
+  GridPlan plan = plan_grid(load_grid_config(folder / kGridConfigFile), folder);
+  find_data(plan, select_runs(plan, selection));
+  GridResult result = read_grid_result(plan);
+  write_report(result, folder);
+  return result;
+}
+
 // The table goes to standard output, and the exit status tells whether every selected run has finished.
-void report(const GridPlan& plan, const GridOutcome& outcome, bool json) {
-  const GridResult result = read_grid_result(plan);
-  write_report(result, plan.folder);
+void report(const GridResult& result,
+            const std::filesystem::path& folder,
+            const GridOutcome& outcome,
+            bool json) {
   std::cout << (json ? json_report(result).dump(2) + "\n" : terminal_report(result)) << std::flush;
   if (outcome.signal != 0) {
     std::cerr << "bov: stopped by a signal; the same command goes on\n";
@@ -120,7 +135,7 @@ void report(const GridPlan& plan, const GridOutcome& outcome, bool json) {
     std::string names;
     for (const std::string& label : outcome.failed) names += (names.empty() ? "" : ", ") + label;
     throw std::runtime_error(std::to_string(outcome.failed.size()) + " runs failed: " + names +
-                             "; see log.txt in " + plan.folder.string() + "/ROW/seed-N");
+                             "; see log.txt in " + folder.string() + "/ROW/seed-N");
   }
 }
 
@@ -148,13 +163,13 @@ void ablate(const AblateArguments& arguments) {
     runs = runs_on_their_data();
   }
   require_data(plan, runs);
-  write_grid_folder(grid, folder);
+  join_grid_folder(grid, arguments.grid, folder);
   GridOutcome outcome;
   {
     GridConsole console(style);
     outcome = run_grid(plan, runs, options, console);
   }
-  report(plan, outcome, arguments.json);
+  report(write_tables(folder, selection), folder, outcome, arguments.json);
 }
 
 }  // namespace

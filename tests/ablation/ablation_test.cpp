@@ -1,6 +1,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -23,11 +24,13 @@
 #include "experiments/config/grid_config.h"
 #include "experiments/config/yaml_config.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
 
 namespace bov::experiments {
 namespace {
 
 namespace fs = std::filesystem;
+using bov::testing::TemporaryFolder;
 using namespace std::chrono_literals;
 
 const std::string kFakeTrainer = BOV_FAKE_TRAINER;  // fake_trainer.sh
@@ -46,6 +49,21 @@ bool wait_until(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(10ms);
   return condition();
+}
+
+GridConfig grid_of(const std::string& name,
+                   const std::vector<std::string>& rows,
+                   std::vector<int64_t> seeds) {
+  GridConfig grid;
+  grid.name = name;
+  grid.base.budget.steps = 1;
+  for (const std::string& row : rows) {
+    grid.rows.push_back(grid.base);
+    grid.rows.back().name = row;
+  }
+  grid.baseline = rows.front();
+  grid.seeds = std::move(seeds);
+  return grid;
 }
 
 // A grid in a folder of its own.
@@ -312,26 +330,13 @@ TEST_CASE("A run of another config is kept aside, one of the same config goes on
 }
 
 TEST_CASE("A grid goes on in its folder with all that is there, and another grid is refused") {
-  const fs::path root = fs::temp_directory_path() / ("bov_grid_folder_test_" + std::to_string(getpid()));
-  fs::remove_all(root);
-  const auto grid_of = [](const std::string& name, const std::vector<std::string>& rows,
-                          std::vector<int64_t> seeds) {
-    GridConfig grid;
-    grid.name = name;
-    grid.base.budget.steps = 1;
-    for (const std::string& row : rows) {
-      grid.rows.push_back(grid.base);
-      grid.rows.back().name = row;
-    }
-    grid.baseline = rows.front();
-    grid.seeds = std::move(seeds);
-    return grid;
-  };
+  const TemporaryFolder folder;
+  const fs::path root = folder / "grid";
   const auto go_on = [&](const GridConfig& grid) { return go_on_in_folder(grid, "new.yaml", root); };
   const GridConfig first = grid_of("first", {"a", "b"}, {1, 2});
   CHECK(go_on(first) == first);
   CHECK_FALSE(fs::exists(root));
-  write_grid_folder(first, root);
+  join_grid_folder(first, "new.yaml", root);
   CHECK(go_on(first) == first);
   CHECK(go_on(grid_of("first", {"a", "b"}, {3, 1})).seeds == std::vector<int64_t>{1, 2, 3});
   CHECK(go_on(grid_of("first", {"b", "c", "a"}, {1, 2})).rows.size() == 3);
@@ -343,7 +348,40 @@ TEST_CASE("A grid goes on in its folder with all that is there, and another grid
                     Catch::Contains(there + " has rows that new.yaml lacks: a, b; choose another --out"));
   write(root / "grid.yaml", "rows: 3\n");
   CHECK_THROWS_WITH(go_on(first), Catch::Contains(there + ":1"));
-  fs::remove_all(root);
+}
+
+TEST_CASE("Processes that begin in one folder at the same time lose no seed") {
+  const TemporaryFolder folder;
+  const std::vector<int64_t> all{1, 2, 3, 4};
+  for (int round = 0; round < 20; ++round) {
+    const fs::path root = folder / ("grid-" + std::to_string(round));
+    int gate[2];  // a pipe: all of them go when its end for writing is closed
+    REQUIRE(pipe(gate) == 0);
+    std::vector<pid_t> processes;
+    for (const int64_t seed : all) {
+      processes.push_back(fork());
+      if (processes.back() != 0) continue;
+      close(gate[1]);
+      char none;
+      if (::read(gate[0], &none, 1) != 0) _exit(2);
+      try {
+        join_grid_folder(grid_of("one", {"a"}, {seed}), "new.yaml", root);
+      } catch (const std::exception&) {
+        _exit(1);
+      }
+      _exit(0);
+    }
+    close(gate[0]);
+    close(gate[1]);
+    for (const pid_t process : processes) {
+      int status = 0;
+      waitpid(process, &status, 0);
+      CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    }
+    std::vector<int64_t> seeds = load_grid_config(root / "grid.yaml").seeds;
+    std::ranges::sort(seeds);
+    CHECK(seeds == all);
+  }
 }
 
 TEST_CASE("A damaged data folder stops those alone who read it") {
