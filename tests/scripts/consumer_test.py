@@ -206,7 +206,8 @@ class Consumers(unittest.TestCase):
     def embed(self, name):
         """Builds a consumer that builds bov; its build folder and what it prints."""
         build = self.folder / "consumer" / name / "build"
-        self.run_command("cmake", "-S", build.parent, "-B", build, f"-DBOV_SOURCE={self.source}", "-DBOV_WITH_CUDA=OFF")
+        self.run_command("cmake", "-S", build.parent, "-B", build, f"-DBOV_SOURCE={self.source}", "-DBOV_WITH_CUDA=OFF",
+                         f"-DCMAKE_PROJECT_my_model_INCLUDE={self.folder}/consumer/in_batches.cmake")
         self.run_command("cmake", "--build", build)
         self.check_flags(build)
         return build, self.run_command(build / "my_model")
