@@ -71,7 +71,7 @@ void load_parameters(torch::nn::Module& module, const TensorMap& tensors, bool c
   const c10::NoGradGuard no_grad;
   TensorMap parameters = module_state(module);
   const std::string report = find_problems(parameters, tensors, convert_dtype);
-  TORCH_CHECK(report.empty(), "the tensors do not fit the parameters of ", module.name(), report);
+  TORCH_CHECK(report.empty(), "the tensors do not fit the parameters", report);
   for (auto& [name, parameter] : parameters) parameter.copy_(tensors.at(name));
 }
 

@@ -84,8 +84,10 @@ ValueMeans::ValueMeans(GPT model, const TargetLayers& layers)
     : model_(std::move(model)), options_(model_->options()) {
   const ValueSpec& spec = options_.value;
   const bool standard = spec.source == "stream" && spec.coefficient == ValueCoefficient::fixed(1);
-  TORCH_CHECK(standard, "ValueMeans: the model's values are ", to_string(spec.coefficient), "·'", spec.source,
-              "'; expected a standard model: source 'stream' with coefficient 1");
+  TORCH_CHECK(standard,
+              "means of values are taken of a standard model (source 'stream', coefficient 1); the values of "
+              "this one are ",
+              to_string(spec.coefficient), "·'", spec.source, "'");
   options_.value = value_preset("bov");
   options_.value.layers = layers;
   layers_ = target_layers(options_.value, options_.n_layer);
@@ -98,18 +100,28 @@ ValueMeans::ValueMeans(GPT model, const TargetLayers& layers)
   }
 }
 
-void ValueMeans::add(const torch::Tensor& token_ids) {
+void ValueMeans::add(const torch::Tensor& token_ids, const torch::Tensor& counted) {
   const c10::NoGradGuard no_grad;
-  if (token_ids.numel() == 0) return;
+  if (counted.defined()) {
+    TORCH_CHECK(counted.scalar_type() == torch::kBool && counted.sizes() == token_ids.sizes(),
+                "ValueMeans: counted is ", counted.scalar_type(), " ", counted.sizes(), "; expected Bool ",
+                token_ids.sizes());
+  }
+  // Of [B·T, ..] those that count.
+  const auto counted_of = [&](const torch::Tensor& positions) {
+    return counted.defined() ? positions.index({counted.flatten()}) : positions;
+  };
+  const torch::Tensor counted_ids = counted_of(token_ids.flatten());
+  if (counted_ids.numel() == 0) return;
   const auto [ids, place, count] =
-      at::_unique2(token_ids.flatten(), /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/true);
+      at::_unique2(counted_ids, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/true);
   const torch::Tensor seen = counts_.index_select(0, ids) + count;
   // A mean that moves towards each batch's: unlike a sum it does not lose digits as the text grows.
   const auto observe = [&, &ids = ids, &place = place, &count = count](torch::Tensor& means,
                                                                        const torch::Tensor& values) {
     torch::Tensor mean = means.index_select(0, ids);
-    const torch::Tensor sum =
-        torch::zeros_like(mean).index_add_(0, place, values.flatten(0, 1).flatten(1).to(mean.scalar_type()));
+    const torch::Tensor counted_values = counted_of(values.flatten(0, 1).flatten(1)).to(mean.scalar_type());
+    const torch::Tensor sum = torch::zeros_like(mean).index_add_(0, place, counted_values);
     mean += (sum - count.unsqueeze(1) * mean) / seen.unsqueeze(1);
     means.index_copy_(0, ids, mean);
   };
@@ -140,7 +152,7 @@ int64_t ValueMeans::rows_seen() const {
 
 BankModel ValueMeans::bank_model() const {
   const int64_t total = tokens();
-  TORCH_CHECK(total > 0, "ValueMeans: no token was added; expected at least one before bank_model()");
+  TORCH_CHECK(total > 0, "means of values: no token was added; expected at least one");
   BankModel result{.options = options_, .parameters = without_projections(model_, layers_)};
   for (size_t i = 0; i < layers_.size(); ++i) {
     const torch::Tensor means = means_[i], counts = counts_;

@@ -41,9 +41,10 @@ class BOV_API ValueMeans {
   /// target_layers().
   ValueMeans(GPT model, const TargetLayers& layers);
 
-  /// Takes in the values of every position of token_ids [B, T] int64; each row begins a context of its own. Throws as
-  /// GPT::forward().
-  void add(const torch::Tensor& token_ids);
+  /// Takes in the values of the positions of token_ids [B, T] int64 that are true in `counted` [B, T] bool, or of all
+  /// of them without it; each row begins a context of its own. Throws as GPT::forward(), and c10::Error for a `counted`
+  /// of another shape or dtype.
+  void add(const torch::Tensor& token_ids, const torch::Tensor& counted = {});
 
   int64_t tokens() const;     ///< positions taken in
   int64_t rows_seen() const;  ///< token ids that were among them

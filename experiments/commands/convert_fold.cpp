@@ -16,10 +16,12 @@
 #include "experiments/config/field_text.h"
 #include "experiments/config/run_options.h"
 #include "experiments/convert/bank_run.h"
+#include "experiments/convert/calibration.h"
 #include "experiments/convert/converted_run.h"
-#include "experiments/eval/validation.h"
+#include "experiments/convert/tensor_checks.h"
+#include "experiments/eval/run_evaluation.h"
+#include "experiments/naming_path.h"
 #include "experiments/runtime.h"
-#include "experiments/train/trainer.h"
 #include "experiments/train/training_run.h"
 
 namespace bov::experiments {
@@ -52,67 +54,53 @@ TargetLayers parse_layers(const std::string& text) {
   return layers;
 }
 
-/// Removes a folder when the scope ends.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+/// Refuses by their name in the config the sources that cannot be folded as asked.
+void check_source(const FoldArguments& arguments, const RunCheckpoint& run) {
+  const std::string& source = run.config.value.source;
+  const auto fail = [&](const std::string& problem) {
+    throw std::runtime_error(run.run_folder.string() + ": its value source is '" + source + "', " + problem);
+  };
+  if (source == "bank") fail("which reads tables already");
+  if (source == "stream" && arguments.calibrate.empty()) {
+    fail("whose values depend on the context; --calibrate TEXT makes tables of their means over a text");
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+}
 
- private:
-  fs::path path_;
-};
+/// The model of a checkpoint whose parameters are all finite. Takes the tensors out of `source`, not their names.
+GPT take_model(const RunCheckpoint& run, CheckpointContents& source, c10::Device device) {
+  check_finite(run.checkpoint, source.model);
+  GPT model(to_gpt_options(run.config, device.type()));
+  naming_path(run.checkpoint, [&] { load_parameters(*model, source.model, /*convert_dtype=*/true); });
+  for (auto& [name, tensor] : source.model) tensor.reset();
+  model->to(device);
+  return model;
+}
 
-/// Tables of the mean values over the text, and what there was to see.
-BankModel calibrate(const FoldArguments& arguments,
+/// Tables of the mean values over the text, and what there was to see. The text's shards stand in the new folder `scratch`
+/// meanwhile.
+BankModel calibrate(ValueMeans& means,
+                    const FoldArguments& arguments,
                     const RunCheckpoint& run,
-                    const GPT& model,
                     c10::Device device,
+                    const fs::path& scratch,
                     nlohmann::ordered_json& report) {
-  ValueMeans means(model, parse_layers(arguments.layers));
-  const fs::path shards = new_path(new_path(arguments.out).string() + ".text");
-  const TemporaryFolder temporary(shards);
-  const DataFolder data = calibration_data(run, arguments.calibrate, shards);
+  const DataFolder data = calibration_data(run, arguments.calibrate, scratch);
   Progress progress(progress_style_of_stderr());
   int64_t quarters = 0;
-  add_training_text(
+  report["calibration_tokens"] = add_text(
       means, data, run.config, device, arguments.calibrate_tokens, [&](int64_t seen, int64_t wanted) {
         if (4 * seen / wanted == quarters) return;
         quarters = 4 * seen / wanted;
         progress.message("values of " + format_count(static_cast<double>(seen)) + " tokens seen");
       });
-  report["calibration_tokens"] = means.tokens();
+  fs::remove_all(scratch);
   report["rows_seen"] = means.rows_seen();
-  report["rows_unseen"] = model->options().vocab_size - means.rows_seen();
+  report["rows_unseen"] = run.config.model.vocab_size - means.rows_seen();
   return means.bank_model();
 }
 
-/// Bits per byte on the validation split, read as the arguments say.
-class Judge {
- public:
-  Judge(const RunConfig& config, const FoldArguments& arguments)
-      : device_(resolve_device(config.train)),
-        data_(DataFolder::open(config.data.shards)),
-        options_(validation_options(config)) {
-    if (arguments.tokens) options_.tokens = *arguments.tokens;
-  }
-  double bits_per_byte(GPT& model) const { return evaluate(model, data_, device_, options_)->bits_per_byte; }
-  double bits_per_byte(const RunCheckpoint& run) const {
-    RunModel loaded = load_run_model(run, device_);
-    return bits_per_byte(loaded.model);
-  }
-
- private:
-  c10::Device device_;
-  DataFolder data_;
-  ValidationOptions options_;
-};
-
-void train(const RunCheckpoint& run) {
+/// Trains the run to its end and returns on how many tokens.
+int64_t train(const RunCheckpoint& run) {
   const auto outcome =
       run_training({.config = run.config, .folder = run.run_folder, .progress = progress_style_of_stderr()});
   if (outcome.status == TrainingStatus::interrupted) {
@@ -120,6 +108,7 @@ void train(const RunCheckpoint& run) {
     throw CLI::RuntimeError(128 + outcome.signal);  // as a shell reports a signal
   }
   if (outcome.status == TrainingStatus::diverged) throw std::runtime_error(outcome.message);
+  return outcome.result.at("tokens");
 }
 
 void print(const nlohmann::ordered_json& report) {
@@ -139,44 +128,55 @@ void print(const nlohmann::ordered_json& report) {
   std::cout << '\n';
 }
 
-/// Writes the new run from `run` and says in `report` what it is.
+/// Makes the new run from `run` and says in `report` what it is.
 RunCheckpoint fold_run(const FoldArguments& arguments,
                        const RunCheckpoint& run,
-                       const Judge& judge,
+                       const RunEvaluation& evaluation,
+                       StagedFolder& out,
                        nlohmann::ordered_json& report) {
-  const c10::Device device = resolve_device(run.config.train);
   auto source = load_checkpoint(run.checkpoint);
-  GPT model(to_gpt_options(run.config, device.type()));
-  load_parameters(*model, source.model, /*convert_dtype=*/true);
-  // The model holds them; what is asked for from here on is which there were.
-  for (auto& [name, tensor] : source.model) tensor.reset();
-  model->to(device);
-  const BankModel banks =
-      arguments.calibrate.empty() ? fold_into_banks(model) : calibrate(arguments, run, model, device, report);
+  GPT model = take_model(run, source, evaluation.device());
+  // Either says at once what it cannot be made of; the long work comes when the model could be measured.
+  BankModel banks;
+  std::optional<ValueMeans> means;
+  naming_path(run.checkpoint, [&] {
+    if (arguments.calibrate.empty()) {
+      banks = fold_into_banks(model);
+    } else {
+      means.emplace(model, parse_layers(arguments.layers));
+    }
+  });
+  const ValidationResult before = evaluation.of(model);
+  if (means) banks = calibrate(*means, arguments, run, evaluation.device(), out.path() / "text", report);
   report["layers"] = target_layers(banks.options.value, banks.options.n_layer);
-  report["bits_per_byte_before"] = judge.bits_per_byte(model);
-  return write_converted_run(arguments.out, bank_run_config(run.config, banks, arguments.recover_tokens),
+  report["validation_tokens"] = before.tokens;
+  report["bits_per_byte_before"] = before.bits_per_byte;
+  RunConfig config = bank_run_config(run.config, banks, arguments.recover_tokens);
+  // The recovery's own evaluations are to be those of this command.
+  if (arguments.recover_tokens && arguments.tokens) config.evaluation.tokens = *arguments.tokens;
+  return write_converted_run(out, config,
                              bank_checkpoint(std::move(source), banks, arguments.recover_tokens.has_value()),
-                             run_environment(run.run_folder));
+                             run.checkpoint, run_environment(run.run_folder));
 }
 
 void fold(const FoldArguments& arguments) {
   prepare_computation(arguments.threads);
-  new_path(arguments.out);
+  StagedFolder out(arguments.out);
   const RunCheckpoint run = find_checkpoint(arguments.path);
-  RunConfig judged = run.config;
-  if (!arguments.data.empty()) judged.data.shards = arguments.data;
-  const Judge judge(judged, arguments);
-  // What the recovery trains on is found before anything is written.
+  check_source(arguments, run);
+  RunCheckpoint measured = run;
+  if (!arguments.data.empty()) measured.config.data.shards = arguments.data;
+  if (arguments.tokens) measured.config.evaluation.tokens = *arguments.tokens;
+  const RunEvaluation evaluation(measured);
+  // What the recovery trains on is found before anything is computed.
   if (arguments.recover_tokens) DataFolder::open(run.config.data.shards);
   nlohmann::ordered_json report;
-  RunCheckpoint folded = fold_run(arguments, run, judge, report);
-  report["bits_per_byte_after"] = judge.bits_per_byte(folded);
+  RunCheckpoint folded = fold_run(arguments, run, evaluation, out, report);
+  report["bits_per_byte_after"] = evaluation.of(folded).bits_per_byte;
   if (arguments.recover_tokens) {
-    train(folded);
+    report["recover_tokens"] = train(folded);
     folded = find_checkpoint(folded.run_folder);
-    report["recover_tokens"] = *arguments.recover_tokens;
-    report["bits_per_byte_recovered"] = judge.bits_per_byte(folded);
+    report["bits_per_byte_recovered"] = evaluation.of(folded).bits_per_byte;
   }
   report["checkpoint"] = folded.checkpoint.string();
   if (arguments.json) {
@@ -217,7 +217,8 @@ void add_convert_fold(CLI::App& convert) {
       ->needs(calibrate_option);
   command
       ->add_option("--recover-tokens", arguments->recover_tokens,
-                   "Train the new run on so many tokens, at the run's rates and where its data stand")
+                   "Train the new run on so many tokens (to the nearest whole step), at the run's rates and "
+                   "where its data stand")
       ->check(count_from(1));
   command->add_option("--data", arguments->data, "Folder of token shards to measure on (default: the run's)")
       ->check(CLI::ExistingDirectory);

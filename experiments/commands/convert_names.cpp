@@ -6,11 +6,13 @@
 #include <string>
 #include <utility>
 
+#include "bov/io/atomic_file.h"
 #include "experiments/commands/convert_commands.h"
 #include "experiments/config/run_options.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/convert/converted_run.h"
 #include "experiments/convert/published_model.h"
+#include "experiments/staged_folder.h"
 
 namespace bov::experiments {
 namespace {
@@ -27,20 +29,26 @@ struct ImportArguments {
   std::string out;
 };
 
+/// Refuses a name under which no file can be made, before anything is read.
+void check_new_file(const std::string& path) {
+  check_new_path(path);
+  const AtomicFile probe(path);
+}
+
 void export_model(const ExportArguments& arguments) {
-  new_path(arguments.out);
+  check_new_file(arguments.out);
   const size_t count = write_published(find_checkpoint(arguments.path), arguments.out);
   std::cout << arguments.out << ": " << count << " tensors under published names\n";
 }
 
 void import_model(const ImportArguments& arguments) {
-  new_path(arguments.out);
+  StagedFolder out(arguments.out);
   const RunConfig config = load_run_config(arguments.config);
   const c10::Device device = resolve_device(config.train);
   auto model = read_published(arguments.file, arguments.prefix, to_gpt_options(config, device.type()));
   const size_t count = model.parameters.size();
   const RunCheckpoint run =
-      write_converted_run(arguments.out, config, {.model = std::move(model.parameters)}, nullptr);
+      write_converted_run(out, config, {.model = std::move(model.parameters)}, arguments.file);
   std::cout << run.checkpoint.string() << ": " << count << " parameters";
   if (!model.dropped.empty())
     std::cout << "; " << model.dropped.size() << " that no forward pass reads left out";

@@ -1,26 +1,23 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "bov/decode/bank_store.h"
 #include "bov/decode/bank_table.h"
-#include "bov/io/atomic_file.h"
 #include "bov/io/checkpoint.h"
 #include "experiments/commands/convert_commands.h"
 #include "experiments/commands/option_checks.h"
 #include "experiments/config/run_options.h"
-#include "experiments/eval/validation.h"
+#include "experiments/convert/converted_run.h"
+#include "experiments/convert/tensor_checks.h"
+#include "experiments/eval/run_evaluation.h"
 #include "experiments/runtime.h"
-#include "experiments/staged_folder.h"
-#include "experiments/train/run_files.h"
-#include "experiments/train/run_model.h"
-#include "experiments/train/trainer.h"
 
 namespace bov::experiments {
 namespace {
@@ -41,59 +38,59 @@ struct TableSizes {
   size_t after = 0;
 };
 
-/// Every bank among `tensors` becomes int8 rows and their scales.
-TableSizes quantize_tables(TensorMap& tensors, const GPTOptions& options) {
+/// Every bank among the tensors of the model becomes int8 rows and their scales.
+TableSizes quantize_tables(TensorMap& tensors, const RunConfig& config) {
+  const GPTOptions options = to_gpt_options(config, torch::kCPU);
   TableSizes sizes;
   for (int64_t layer = 0; layer < options.n_layer; ++layer) {
     const std::string name = bank_name(options, layer);
     const auto entry = tensors.find(name + ".table");
-    if (entry == tensors.end() || tensors.contains(name + ".row_scale")) continue;
+    if (entry == tensors.end() || entry->second.scalar_type() == torch::kInt8) continue;
     const BankTable quantized = quantize_rows(entry->second);
     sizes.before += entry->second.nbytes();
     sizes.after += quantized.rows.nbytes() + quantized.row_scale->nbytes();
     entry->second = quantized.rows;
     tensors[name + ".row_scale"] = *quantized.row_scale;
   }
-  if (sizes.before == 0) throw std::runtime_error("the checkpoint has no table of float rows to quantize");
   return sizes;
 }
 
-/// Config and environment are the run's, so that the new folder is a run of its own.
-void copy_run_files(const std::filesystem::path& from, const std::filesystem::path& to) {
-  for (const char* name : {kRunConfigFile, kRunEnvironmentFile}) {
-    std::ifstream file(from / name, std::ios::binary);
-    if (file) atomic_write_text(to / name, std::string(std::istreambuf_iterator<char>(file), {}));
+/// Says by the names of the tensors why there would be nothing to quantize.
+void check_tables(const RunCheckpoint& run, const TensorMap& tensors) {
+  const auto any = [&](const char* ending) {
+    return std::ranges::any_of(tensors, [&](const auto& entry) { return entry.first.ends_with(ending); });
+  };
+  if (any(".row_scale")) {
+    throw std::runtime_error(run.checkpoint.string() + ": its tables are int8 already");
   }
-}
-
-double bits_per_byte(const RunCheckpoint& run, const DataFolder& data) {
-  const c10::Device device = resolve_device(run.config.train);
-  RunModel loaded = load_run_model(run, device);
-  return evaluate(loaded.model, data, device, validation_options(run.config))->bits_per_byte;
+  if (!any(".table")) {
+    throw std::runtime_error(run.checkpoint.string() +
+                             ": there is no table to quantize; the run's value source is '" +
+                             run.config.value.source + "', expected 'bank'");
+  }
 }
 
 void quantize(const QuantizeArguments& arguments) {
   prepare_computation(arguments.threads);
-  RunCheckpoint run = find_checkpoint(arguments.path);
-  if (!arguments.data.empty()) run.config.data.shards = arguments.data;
-  if (!arguments.device.empty()) run.config.train.device = arguments.device;
-  if (arguments.tokens) run.config.evaluation.tokens = *arguments.tokens;
   StagedFolder out(arguments.out);
+  const RunCheckpoint run = find_checkpoint(arguments.path);
+  RunCheckpoint measured = run;
+  if (!arguments.data.empty()) measured.config.data.shards = arguments.data;
+  if (!arguments.device.empty()) measured.config.train.device = arguments.device;
+  if (arguments.tokens) measured.config.evaluation.tokens = *arguments.tokens;
+  const RunEvaluation evaluation(measured);
 
-  const DataFolder data = DataFolder::open(run.config.data.shards);
   auto contents = load_checkpoint(run.checkpoint, CheckpointParts::model);
-  const GPTOptions options = to_gpt_options(run.config, resolve_device(run.config.train).type());
-  const TableSizes sizes = quantize_tables(contents.model, options);
-  copy_run_files(run.run_folder, out.path());
-  RunCheckpoint quantized{.run_folder = out.path(), .config = run.config};
-  quantized.checkpoint = save_checkpoint(out.path() / kRunCheckpointFolder, contents);
-
-  const double before = bits_per_byte(run, data), after = bits_per_byte(quantized, data);
-  out.publish();
-  const auto checkpoint =
-      std::filesystem::path(arguments.out) / kRunCheckpointFolder / quantized.checkpoint.filename();
+  check_tables(run, contents.model);
+  check_finite(run.checkpoint, contents.model);
+  const TableSizes sizes = quantize_tables(contents.model, run.config);
+  const double before = evaluation.of(run).bits_per_byte;
+  const RunCheckpoint quantized = write_converted_run(out, run.config, std::move(contents), run.checkpoint,
+                                                      run_environment(run.run_folder));
+  const double after = evaluation.of(quantized).bits_per_byte;
+  const std::string checkpoint = quantized.checkpoint.string();
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"checkpoint", checkpoint.string()},
+    const nlohmann::ordered_json json = {{"checkpoint", checkpoint},
                                          {"table_bytes_before", sizes.before},
                                          {"table_bytes_after", sizes.after},
                                          {"bits_per_byte_before", before},
@@ -101,9 +98,9 @@ void quantize(const QuantizeArguments& arguments) {
     std::cout << json.dump(2) << '\n';
     return;
   }
-  std::cout << checkpoint.string() << ": tables of " << sizes.before << " bytes in " << sizes.after
-            << "; validation " << before << " bits per byte before, " << after << " after (" << std::showpos
-            << after - before << std::noshowpos << ")\n";
+  std::cout << checkpoint << ": tables of " << sizes.before << " bytes in " << sizes.after << "; validation "
+            << before << " bits per byte before, " << after << " after (" << std::showpos << after - before
+            << std::noshowpos << ")\n";
 }
 
 }  // namespace
@@ -115,7 +112,7 @@ void add_convert_quantize(CLI::App& convert) {
   quantize_command->footer(
       "The new run folder works with bov generate, which reads the int8 rows wherever they are, and bov "
       "eval,\n"
-      "which multiplies them out. It appears when all is measured.\n"
+      "which multiplies them out.\n"
       "Example: bov convert quantize runs/quickstart/bov/seed-1 --out runs/bov-int8");
   quantize_command
       ->add_option("CHECKPOINT", arguments->path,

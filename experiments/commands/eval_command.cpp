@@ -7,12 +7,8 @@
 
 #include "experiments/commands/commands.h"
 #include "experiments/commands/option_checks.h"
-#include "experiments/config/run_options.h"
-#include "experiments/eval/validation.h"
+#include "experiments/eval/run_evaluation.h"
 #include "experiments/runtime.h"
-#include "experiments/train/run_folder.h"
-#include "experiments/train/run_model.h"
-#include "experiments/train/trainer.h"
 
 namespace bov::experiments {
 namespace {
@@ -25,17 +21,6 @@ struct EvalArguments {
   std::optional<int> threads;
   bool json = false;
 };
-
-/// Ids of another tokenizer mean nothing to the model.
-void check_tokenizer(const std::filesystem::path& run_folder, const DataFolder& data) {
-  const nlohmann::json recorded = recorded_data(run_folder);
-  const auto trained =
-      recorded.is_object() ? recorded.value("tokenizer", nlohmann::json()) : nlohmann::json();
-  const auto given = data.identity().at("tokenizer");
-  if (trained.is_null() || trained == given) return;
-  throw std::runtime_error(run_folder.string() + " was trained with tokenizer " + trained.dump() +
-                           ", but the data are of tokenizer " + given.dump());
-}
 
 void print(const ValidationResult& result, int64_t step, bool json) {
   const nlohmann::json numbers = {{"step", step},
@@ -58,12 +43,9 @@ void eval(const EvalArguments& arguments) {
   if (!arguments.device.empty()) run.config.train.device = arguments.device;
   if (arguments.tokens) run.config.evaluation.tokens = *arguments.tokens;
 
-  const auto device = resolve_device(run.config.train);
-  const auto data = DataFolder::open(run.config.data.shards);
-  data.verify_if_quick();
-  check_tokenizer(run.run_folder, data);
-  RunModel loaded = load_run_model(run, device);
-  print(*evaluate(loaded.model, data, device, validation_options(run.config)), loaded.step, arguments.json);
+  const RunEvaluation evaluation(run);
+  RunModel loaded = load_run_model(run, evaluation.device());
+  print(evaluation.of(loaded.model), loaded.step, arguments.json);
 }
 
 }  // namespace

@@ -1,14 +1,9 @@
 #include "experiments/convert/bank_run.h"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "experiments/config/run_options.h"
-#include "experiments/data/data_builder.h"
-#include "experiments/data/data_files.h"
-#include "experiments/data/packing_loader.h"
-#include "experiments/generate/text_generation.h"
-#include "experiments/train/token_batch.h"
 
 namespace bov::experiments {
 namespace {
@@ -69,37 +64,6 @@ CheckpointContents bank_checkpoint(CheckpointContents source, const BankModel& m
     }
   }
   return result;
-}
-
-void add_training_text(ValueMeans& means,
-                       const DataFolder& shards,
-                       const RunConfig& config,
-                       c10::Device device,
-                       int64_t tokens,
-                       const std::function<void(int64_t seen, int64_t wanted)>& on_batch) {
-  const int64_t available = shards.train().tokens();
-  const int64_t wanted = tokens == 0 ? available : std::min(tokens, available);
-  PackingLoader loader(shards.train(), shards.bos(), packing_options(config));
-  for (int64_t seen = 0; seen < wanted;) {
-    const PackedBatch batch = loader.next();
-    means.add(shifted_batch(batch.tokens, batch.rows, device).ids);
-    seen += batch.rows * (batch.width - 1);
-    on_batch(seen, wanted);
-  }
-}
-
-DataFolder calibration_data(const RunCheckpoint& run,
-                            const std::filesystem::path& text,
-                            const std::filesystem::path& output) {
-  if (DataFolder::exists(text)) {
-    run_tokenizer(run, text / kTokenizerFolder);
-    return DataFolder::open(text);
-  }
-  const auto tokenizer = std::filesystem::path(run.config.data.shards) / kTokenizerFolder;
-  run_tokenizer(run, tokenizer);
-  DocumentReader documents({text.string()});
-  build_data(documents, {.tokenizer = tokenizer, .validation_per_mille = 0}, output);
-  return DataFolder::open(output);
 }
 
 }  // namespace bov::experiments

@@ -1,13 +1,12 @@
 #include "experiments/convert/converted_run.h"
 
-#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "bov/io/atomic_file.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/environment.h"
 #include "experiments/json_file.h"
-#include "experiments/staged_folder.h"
 #include "experiments/train/run_files.h"
 
 namespace bov::experiments {
@@ -25,27 +24,24 @@ std::string training_metadata(const RunConfig& config, const std::string& given)
 
 }  // namespace
 
-fs::path new_path(const fs::path& out) {
-  if (fs::exists(out)) throw std::runtime_error(out.string() + " exists; choose another --out");
-  return out.has_filename() ? out : out.parent_path();
-}
-
-RunCheckpoint write_converted_run(const fs::path& given_out,
+RunCheckpoint write_converted_run(StagedFolder& out,
                                   const RunConfig& config,
                                   CheckpointContents contents,
+                                  const fs::path& from,
                                   nlohmann::json environment) {
-  const fs::path out = new_path(given_out);
   const nlohmann::json here = describe_environment();
   if (environment.is_null()) environment = here;
-  environment["converted"] = {{"versions", here.at("versions")}, {"command", here.at("command")}};
+  environment["converted"] = {{"from", fs::canonical(from).string()},
+                              {"versions", here.at("versions")},
+                              {"command", here.at("command")}};
   contents.metadata = training_metadata(config, contents.metadata);
-  StagedFolder folder(out);
-  atomic_write_text(folder.path() / kRunConfigFile, write_run_config(config));
-  atomic_write_text(folder.path() / kRunEnvironmentFile, environment.dump(2) + '\n');
-  const fs::path checkpoint = save_checkpoint(folder.path() / kRunCheckpointFolder, contents);
-  folder.publish();
-  return {
-      .run_folder = out, .checkpoint = out / kRunCheckpointFolder / checkpoint.filename(), .config = config};
+  atomic_write_text(out.path() / kRunConfigFile, write_run_config(config));
+  atomic_write_text(out.path() / kRunEnvironmentFile, environment.dump(2) + '\n');
+  const fs::path checkpoint = save_checkpoint(out.path() / kRunCheckpointFolder, contents);
+  out.publish();
+  return {.run_folder = out.target(),
+          .checkpoint = out.target() / kRunCheckpointFolder / checkpoint.filename(),
+          .config = config};
 }
 
 nlohmann::json run_environment(const fs::path& run_folder) {

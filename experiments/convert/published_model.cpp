@@ -5,6 +5,8 @@
 #include "bov/io/checkpoint.h"
 #include "bov/io/module_state.h"
 #include "experiments/config/run_options.h"
+#include "experiments/convert/tensor_checks.h"
+#include "experiments/naming_path.h"
 
 namespace bov::experiments {
 namespace {
@@ -24,15 +26,13 @@ torch::Tensor fitted(const std::filesystem::path& file,
                      const std::string& name,
                      const torch::Tensor& found,
                      const torch::Tensor& expected) {
-  if (found.sizes() != expected.sizes()) {
-    fail(file,
-         c10::str("tensor '", name, "' is ", found.sizes(), "; the config makes it ", expected.sizes()));
-  }
+  check_shape(file, name, found, expected.sizes());
   const auto dtype = expected.scalar_type();
   if (!found.is_floating_point() || c10::promoteTypes(found.scalar_type(), dtype) != dtype) {
     fail(file, c10::str("tensor '", name, "' is ", found.scalar_type(), "; the config stores it in ", dtype,
                         ", which cannot hold every such number"));
   }
+  check_finite(file, name, found);
   return found.to(dtype);
 }
 
@@ -47,12 +47,7 @@ NanochatImport read_published(const std::filesystem::path& file,
     if (name.starts_with(prefix)) published[name.substr(prefix.size())] = reader.tensor(name);
   }
   if (published.empty()) fail(file, "holds no tensor whose name begins with '" + prefix + "'");
-  NanochatImport model;
-  try {
-    model = import_nanochat(published, options);
-  } catch (const c10::Error& error) {
-    fail(file, error.what_without_backtrace());
-  }
+  NanochatImport model = naming_path(file, [&] { return import_nanochat(published, options); });
   const TensorMap expected = expected_parameters(options);
   for (auto& [name, tensor] : model.parameters) {
     tensor = fitted(file, prefix + to_nanochat(name, options), tensor, expected.at(name));
@@ -69,7 +64,13 @@ size_t write_published(const RunCheckpoint& run, const std::filesystem::path& fi
            "run that it was made from");
     }
   }
-  const TensorMap published = export_nanochat(contents.model, to_gpt_options(run.config, torch::kCPU));
+  const GPTOptions options = to_gpt_options(run.config, torch::kCPU);
+  const TensorMap published =
+      naming_path(run.checkpoint, [&] { return export_nanochat(contents.model, options); });
+  const TensorMap expected = expected_parameters(options);
+  for (const auto& [name, tensor] : contents.model) {
+    check_shape(run.checkpoint, name, tensor, expected.at(name).sizes());
+  }
   save_safetensors(file, published, {{"format", "pt"}});
   return published.size();
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace bov::experiments {
 namespace {
@@ -17,8 +18,13 @@ constexpr int64_t kWaitingPieces = 1000;
 ValidationLoader::ValidationLoader(const TokenDocuments& documents,
                                    int32_t bos,
                                    int64_t rows,
-                                   int64_t sequence_length)
-    : documents_(documents), bos_(bos), rows_(rows), sequence_length_(sequence_length) {
+                                   int64_t sequence_length,
+                                   DocumentSelection selection)
+    : documents_(documents),
+      bos_(bos),
+      rows_(rows),
+      sequence_length_(sequence_length),
+      selection_(std::move(selection)) {
   if (rows < 1 || sequence_length < 1) {
     throw std::invalid_argument("validation: rows = " + std::to_string(rows) + " and sequence_length = " +
                                 std::to_string(sequence_length) + " must be at least 1");
@@ -43,7 +49,8 @@ std::optional<ValidationBatch> ValidationLoader::next() {
 
 void ValidationLoader::rewind() {
   pool_ = {};
-  next_document_ = 0;
+  documents_read_ = 0;
+  tokens_read_ = 0;
 }
 
 int64_t ValidationLoader::fill_row(std::span<int32_t> row) {
@@ -61,10 +68,17 @@ int64_t ValidationLoader::fill_row(std::span<int32_t> row) {
   return filled;
 }
 
+int64_t ValidationLoader::selected_documents() const {
+  return selection_.order.empty() ? documents_.size() : static_cast<int64_t>(selection_.order.size());
+}
+
 void ValidationLoader::refill() {
-  while (pool_.size() < kWaitingPieces && next_document_ < documents_.size()) {
-    const int64_t document = next_document_++;
-    const int64_t tokens = documents_.length(document);
+  while (pool_.size() < kWaitingPieces && documents_read_ < selected_documents() &&
+         tokens_read_ < selection_.tokens) {
+    const int64_t place = documents_read_++;
+    const int64_t document = selection_.order.empty() ? place : selection_.order[static_cast<size_t>(place)];
+    const int64_t tokens = std::min(documents_.length(document), selection_.tokens - tokens_read_);
+    tokens_read_ += tokens;
     for (int64_t offset = 0; offset < tokens; offset += sequence_length_) {
       pool_.add({document, offset, std::min(sequence_length_, tokens - offset)});
     }

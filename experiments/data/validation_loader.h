@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,6 +19,13 @@ struct ValidationBatch {
   std::vector<int32_t> targets;
 };
 
+/// Which documents are read, and in which order.
+struct DocumentSelection {
+  std::vector<uint32_t> order = {};  ///< numbers of the documents; empty: all of them, as stored
+  /// Tokens of them, bos not counted: the document that goes beyond is cut, and none is read after it.
+  int64_t tokens = std::numeric_limits<int64_t>::max();
+};
+
 /// One pass over documents in which every token of every document is a target exactly once, so the bytes of
 /// all targets add up to the bytes of the text. Documents are taken in order and cut into pieces of at most T
 /// tokens, each after its own bos; pieces are packed best fit, never cropped, and what stays free of a row is
@@ -26,7 +34,11 @@ struct ValidationBatch {
 class ValidationLoader {
  public:
   /// `documents` must outlive the loader. Throws std::invalid_argument for rows or sequence_length below 1.
-  ValidationLoader(const TokenDocuments& documents, int32_t bos, int64_t rows, int64_t sequence_length);
+  ValidationLoader(const TokenDocuments& documents,
+                   int32_t bos,
+                   int64_t rows,
+                   int64_t sequence_length,
+                   DocumentSelection selection = {});
 
   /// The next batch, or nothing after the last one.
   std::optional<ValidationBatch> next();
@@ -35,6 +47,7 @@ class ValidationLoader {
 
  private:
   void refill();
+  int64_t selected_documents() const;
   // Fills `row` from the front and returns how many places it used; 0 when nothing is left.
   int64_t fill_row(std::span<int32_t> row);
 
@@ -42,8 +55,10 @@ class ValidationLoader {
   int32_t bos_;
   int64_t rows_;
   int64_t sequence_length_;
+  DocumentSelection selection_;
   PiecePool pool_;
-  int64_t next_document_ = 0;
+  int64_t documents_read_ = 0;
+  int64_t tokens_read_ = 0;
 };
 
 }  // namespace bov::experiments

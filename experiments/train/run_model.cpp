@@ -8,6 +8,7 @@
 #include "bov/io/module_state.h"
 #include "experiments/config/run_options.h"
 #include "experiments/config/yaml_config.h"
+#include "experiments/naming_path.h"
 #include "experiments/train/run_folder.h"
 
 namespace bov::experiments {
@@ -73,12 +74,15 @@ BankTables take_tables(const GPT& model, TensorMap& tensors, c10::Device device)
   return bank_tables(model, tables);
 }
 
-/// Loads what `model` has memory for, and moves it.
-void load_all_but_tables(GPT& model, TensorMap tensors, c10::Device device) {
+/// Loads what `model` has memory for, from the tensors of `checkpoint`, and moves it.
+void load_all_but_tables(GPT& model,
+                         const std::filesystem::path& checkpoint,
+                         TensorMap tensors,
+                         c10::Device device) {
   for (const auto& [name, parameter] : module_state(*model)) {
     if (parameter.is_meta()) tensors[name] = parameter;
   }
-  load_parameters(*model, tensors, /*convert_dtype=*/true);
+  naming_path(checkpoint, [&] { load_parameters(*model, tensors, /*convert_dtype=*/true); });
   for (torch::Tensor& parameter : model->parameters()) {
     if (!parameter.is_meta()) parameter.set_data(parameter.detach().to(device));
   }
@@ -104,7 +108,8 @@ RunModel load_run_model(const RunCheckpoint& run, c10::Device device) {
   dequantize(contents.model);
   RunModel loaded{GPT(to_gpt_options(run.config, device.type())), contents.step};
   // Dtypes that follow the device differ between a GPU's checkpoint and a CPU.
-  load_parameters(*loaded.model, contents.model, /*convert_dtype=*/true);
+  naming_path(run.checkpoint,
+              [&] { load_parameters(*loaded.model, contents.model, /*convert_dtype=*/true); });
   loaded.model->to(device);
   return loaded;
 }
@@ -131,11 +136,11 @@ DecodingModel load_decoding_model(const RunCheckpoint& run, c10::Device device, 
   if (place == TablePlace::device) {
     TensorMap tensors = load_checkpoint(run.checkpoint, CheckpointParts::model).model;
     BankTables tables = take_tables(model, tensors, device);
-    load_all_but_tables(model, std::move(tensors), device);
+    load_all_but_tables(model, run.checkpoint, std::move(tensors), device);
     return {model, make_device_bank_store(std::move(tables))};
   }
   const std::filesystem::path file = run.checkpoint / kModelFile;
-  load_all_but_tables(model, read_without_tables(file, model), device);
+  load_all_but_tables(model, run.checkpoint, read_without_tables(file, model), device);
   BankTables tables = map_bank_tables(model, file);
   if (place == TablePlace::file) return {model, make_mapped_bank_store(std::move(tables))};
   return {model, std::make_shared<HostBankStore>(std::move(tables), device, options.table_dtype)};

@@ -21,7 +21,7 @@ struct RunCheckpoint {
 RunCheckpoint find_checkpoint(const std::filesystem::path& path);
 
 /// The model of a checkpoint and its step. Dtypes that follow the device are those of `device`; int8 tables are multiplied
-/// out. Throws as load_checkpoint.
+/// out. Throws as load_checkpoint, and std::runtime_error naming the checkpoint and the tensors that are not the config's.
 struct RunModel {
   GPT model{nullptr};
   int64_t step = 0;

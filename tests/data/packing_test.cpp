@@ -306,3 +306,14 @@ TEST_CASE("validation rows are packed tightly and padded only at their ends") {
   CHECK(batch.targets == std::vector<int32_t>{2, 3, 4, 5, 6, /**/ 7, 8, 9, 0, 1, /**/ -1, -1, -1, -1, -1});
   CHECK_FALSE(loader.next());
 }
+
+TEST_CASE("a validation pass over a selection reads so many of its tokens, in its order") {
+  const TokenDocuments documents = numbered_documents({1, 5, 3});
+  // The documents of tokens 7 to 9 and 2 to 6, of the second two tokens alone.
+  ValidationLoader loader(documents, kBos, 1, 5, {.order = {2, 1, 0}, .tokens = 5});
+  CHECK(loader.next()->targets == std::vector<int32_t>{7, 8, 9, -1, -1});
+  CHECK(loader.next()->targets == std::vector<int32_t>{2, 3, -1, -1, -1});
+  CHECK_FALSE(loader.next());
+  loader.rewind();
+  CHECK(loader.next()->inputs == std::vector<int32_t>{0, 7, 8, 9, 0});
+}

@@ -1,6 +1,7 @@
 #include "experiments/generate/text_generation.h"
 
 #include <fstream>
+#include <set>
 
 #include "bov/io/checkpoint.h"
 #include "bov/io/module_state.h"
@@ -171,19 +172,37 @@ TEST_CASE("models without a table in place of values have none on the host or in
 
 TEST_CASE("a staged folder appears when it is finished, and not before") {
   const TemporaryFolder folder;
-  const auto target = folder.path() / "parent/out";
+  const auto target = folder.path() / "out";
   {
     const StagedFolder staged(target.string() + "/");
     testing::write_file(staged.path() / "text.txt", "x");
     CHECK(!std::filesystem::exists(target));
   }
-  CHECK(std::filesystem::is_empty(target.parent_path()));
+  CHECK(std::filesystem::is_empty(folder.path()));
   StagedFolder staged(target);
   testing::write_file(staged.path() / "text.txt", "x");
   staged.publish();
   CHECK(std::filesystem::exists(target / "text.txt"));
   CHECK(!std::filesystem::exists(staged.path()));
-  CHECK_THROWS_WITH(StagedFolder(target), Catch::Contains("out exists; choose another folder"));
+  CHECK_THROWS_WITH(StagedFolder(target), Catch::Contains("out exists; choose another name"));
+  CHECK_THROWS_WITH(StagedFolder(folder.path() / "none/out"),
+                    Catch::Contains("there is no folder") && Catch::Contains("/none"));
+  CHECK_THROWS_WITH(StagedFolder(""), Catch::Contains("is empty"));
+}
+
+TEST_CASE("a staged folder takes away what killed processes left of it, and nothing else") {
+  const TemporaryFolder folder;
+  // No process has an id above 2^22, the first one always runs.
+  for (const char* name :
+       {"out.tmp-1073741824", "out.tmp-1", "out.tmp-old", "out.tmp-", "output.tmp-1073741824"}) {
+    std::filesystem::create_directory(folder.path() / name);
+    testing::write_file(folder.path() / name / "text.txt", "x");
+  }
+  { const StagedFolder staged(folder.path() / "out"); }
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    left.insert(entry.path().filename());
+  CHECK(left == std::set<std::string>{"out.tmp-1", "out.tmp-old", "out.tmp-", "output.tmp-1073741824"});
 }
 
 TEST_CASE("contexts are read as numbers, lists and doubling ranges") {

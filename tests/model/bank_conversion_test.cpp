@@ -149,16 +149,19 @@ std::vector<torch::Tensor> values_of_layers(GPT& model, const torch::Tensor& ids
   return values;
 }
 
-TEST_CASE("means of values over batches are the means over all positions of an id") {
+TEST_CASE("means of values over batches are the means over all counted positions of an id") {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     GPT model = random_model(tiny_options(dtype));
     ValueMeans means(model, std::vector<int64_t>{5, 2});
     const torch::Tensor first = random_ids(3, 20).clamp_max(40), second = random_ids(2, 7).clamp_max(40);
     means.add(first);
     means.add(torch::empty({0, 5}, torch::kInt64));
-    means.add(second);
-    CHECK(means.tokens() == 3 * 20 + 2 * 7);
-    const torch::Tensor ids = torch::cat({first.flatten(), second.flatten()});
+    means.add(first, torch::zeros_like(first, torch::kBool));
+    // All but 0, 3, 6, 9 and 12.
+    const torch::Tensor counted = torch::arange(14).view({2, 7}).remainder(3) > 0;
+    means.add(second, counted);
+    CHECK(means.tokens() == 3 * 20 + 9);
+    const torch::Tensor ids = torch::cat({first.flatten(), second.masked_select(counted)});
     CHECK(means.rows_seen() == std::get<0>(at::_unique(ids)).numel());
     const BankModel result = means.bank_model();
     CHECK(result.options.value.source == "bank");
@@ -168,7 +171,8 @@ TEST_CASE("means of values over batches are the means over all positions of an i
     for (const size_t layer : {2, 5}) {
       const std::string name = "blocks." + std::to_string(layer) + ".attention.value.";
       CHECK(bitwise_equal(result.parameters.at(name + "gamma"), torch::ones({1}, dtype)));
-      const torch::Tensor values = torch::cat({of_first[layer], of_second[layer]}).to(torch::kFloat64);
+      const torch::Tensor of_counted = of_second[layer].index({counted.flatten()});
+      const torch::Tensor values = torch::cat({of_first[layer], of_counted}).to(torch::kFloat64);
       torch::Tensor expected = torch::empty({50, 16}, torch::kFloat64);
       for (int64_t id = 0; id < 50; ++id) {
         torch::Tensor sum = torch::zeros({16}, torch::kFloat64);
@@ -208,7 +212,12 @@ TEST_CASE("means are refused of a model that is not standard, and of no text") {
   CHECK_THROWS_WITH(ValueMeans(GPT(options), TargetRule::every), Contains("learned·'stream'"));
   GPT standard(tiny_options(torch::kFloat32));
   CHECK_THROWS_WITH(ValueMeans(standard, std::vector<int64_t>{6}), Contains("6 is no layer"));
-  CHECK_THROWS_WITH(ValueMeans(standard, TargetRule::every).bank_model(), Contains("no token was added"));
+  ValueMeans means(standard, TargetRule::every);
+  CHECK_THROWS_WITH(means.bank_model(), Contains("no token was added"));
+  const torch::Tensor ids = random_ids(2, 3);
+  CHECK_THROWS_WITH(means.add(ids, torch::ones({2, 4}, torch::kBool)),
+                    Contains("counted is Bool [2, 4]; expected Bool [2, 3]"));
+  CHECK_THROWS_WITH(means.add(ids, ids), Contains("counted is Long [2, 3]"));
 }
 
 }  // namespace
