@@ -7,7 +7,7 @@
 #include <string>
 
 #include "experiments/commands/commands.h"
-#include "experiments/commands/option_checks.h"
+#include "experiments/commands/computing_options.h"
 #include "experiments/config/yaml_config.h"
 #include "experiments/runtime.h"
 #include "experiments/train/train_profile.h"
@@ -83,14 +83,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--run-dir", arguments->run_dir, "Folder of the run (default: runs/NAME)");
   command->add_flag("--fresh", arguments->fresh,
                     "Remove what an earlier run left in the folder and start anew");
-  command
-      ->add_option("--device", arguments->device,
-                   "Where to compute if the config says auto: cpu, cuda or cuda:N")
-      ->check(device_text());
-  command
-      ->add_option("--threads", arguments->threads,
-                   "Computing threads (default: OMP_NUM_THREADS, or the cores)")
-      ->check(thread_count());
+  add_device_option(*command, arguments->device, ", where the config says auto");
+  add_threads_option(*command, arguments->threads);
   command->add_flag("--quiet", arguments->quiet, "Show no progress");
   command->add_flag("--json", arguments->json, "Print the result as JSON on standard output");
   command
