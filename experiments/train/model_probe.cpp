@@ -20,6 +20,10 @@ void add_coefficient(nlohmann::json& entry, const std::string& name, const at::T
   }
 }
 
+void record_gates(GPT& model, bool on) {
+  for (const int64_t layer : model->target_layers()) value_of(model, layer).record_gate(on);
+}
+
 bool all_finite(const at::Tensor& tensor) {
   return at::isfinite(tensor.detach()).all().item<bool>();
 }
@@ -43,8 +47,12 @@ nlohmann::json value_coefficients(GPT& model) {
   return by_layer;
 }
 
-void record_gates(GPT& model, bool on) {
-  for (const int64_t layer : model->target_layers()) value_of(model, layer).record_gate(on);
+GateRecording::GateRecording(GPT& model, bool on) : model_(model), on_(on) {
+  if (on_) record_gates(model_, true);
+}
+
+GateRecording::~GateRecording() {
+  if (on_) record_gates(model_, false);
 }
 
 std::optional<std::string> first_non_finite_tensor(GPT& model) {

@@ -13,8 +13,18 @@ namespace bov::experiments {
 /// "gate_mean" and "gate_std" where the last forward pass recorded its gates. Layers without coefficients are left out.
 nlohmann::json value_coefficients(GPT& model);
 
-/// Whether forward passes keep their gates for value_coefficients().
-void record_gates(GPT& model, bool on);
+/// While it lives, and if `on`, forward passes keep their gates for value_coefficients().
+class GateRecording {
+ public:
+  GateRecording(GPT& model, bool on);
+  ~GateRecording();
+  GateRecording(const GateRecording&) = delete;
+  GateRecording& operator=(const GateRecording&) = delete;
+
+ private:
+  GPT& model_;
+  bool on_;
+};
 
 /// The first tensor with a NaN or Inf: "parameter NAME", then "gradient of NAME", parameters in the order of the model.
 std::optional<std::string> first_non_finite_tensor(GPT& model);

@@ -1,17 +1,10 @@
 #include "experiments/train/training_run.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
 #include <csignal>
-#include <stdexcept>
-#include <utility>
 
-#include "bov/io/checkpoint.h"
-#include "bov/model/accounting.h"
 #include "experiments/config/run_options.h"
-#include "experiments/environment.h"
 #include "experiments/train/model_probe.h"
+#include "experiments/train/training_record.h"
 
 namespace bov::experiments {
 namespace {
@@ -26,21 +19,6 @@ double seconds_since(Clock::time_point start) {
 bool is_due(int64_t step, int64_t interval, int64_t last) {
   return step == last || (interval > 0 && step % interval == 0);
 }
-
-/// Gates are means over a whole micro-batch, so the newest pass stands for the step.
-class GateRecording {
- public:
-  GateRecording(GPT& model, bool on) : model_(model), on_(on) {
-    if (on_) record_gates(model_, true);
-  }
-  ~GateRecording() {
-    if (on_) record_gates(model_, false);
-  }
-
- private:
-  GPT& model_;
-  bool on_;
-};
 
 class TrainingRun {
  public:
@@ -62,8 +40,10 @@ class TrainingRun {
   void checkpoint_if_due();
   void save_checkpoint();
   void step();
-  nlohmann::json row() const;
-  nlohmann::json result(const char* status) const;
+  nlohmann::json row() const { return metrics_row(*trainer_, tally_); }
+  nlohmann::json result(const char* status) const {
+    return run_result(status, config_, *trainer_, *log_, tally_);
+  }
   TrainingOutcome interrupted();
   TrainingOutcome diverged(const DivergedError& error);
 
@@ -76,12 +56,10 @@ class TrainingRun {
   std::optional<DataFolder> data_;
   std::optional<Trainer> trainer_;
   std::optional<MetricsLog> log_;
+  RunTally tally_;
   int64_t checkpoint_step_ = -1;  // of the newest checkpoint
-  double training_seconds_ = 0;   // in optimizer steps, over all processes of the run
-  double evaluation_seconds_ = 0;
-  int64_t first_step_ = 0;  // where this process began
+  int64_t first_step_ = 0;        // where this process began
   double seconds_before_ = 0;
-  nlohmann::json last_loss_;
 };
 
 TrainingOutcome outcome_of_earlier_run(const nlohmann::json& result, const std::filesystem::path& folder) {
@@ -134,36 +112,17 @@ void TrainingRun::open_data() {
 }
 
 void TrainingRun::go_on_from_checkpoint() {
-  const auto latest = latest_checkpoint(folder_.checkpoints());
-  for (const auto& skipped : latest.skipped) {
-    progress_.message("skipped " + skipped.path.string() + ": " + skipped.reason);
-  }
-  if (latest.path) {
-    auto contents = load_checkpoint(*latest.path);
-    try {
-      const auto metadata = nlohmann::json::parse(contents.metadata);
-      if (metadata.at("config_hash") != folder_.config_hash()) {
-        throw std::runtime_error(latest.path->string() +
-                                 ": is of another config than the folder's config.yaml");
-      }
-      trainer_->restore(
-          {std::move(contents.model), std::move(contents.optimizer), contents.step, metadata.at("loader")});
-      training_seconds_ = metadata.at("training_seconds");
-      evaluation_seconds_ = metadata.at("evaluation_seconds");
-      last_loss_ = metadata.at("loss");
-    } catch (const nlohmann::json::exception& error) {
-      throw std::runtime_error((*latest.path / "manifest.json").string() + " is damaged: " + error.what());
-    }
-    checkpoint_step_ = contents.step;
-    progress_.message("going on from " + latest.path->string());
+  if (const auto checkpoint = restore_training(folder_, *trainer_, tally_, progress_)) {
+    checkpoint_step_ = trainer_->steps_done();
+    progress_.message("going on from " + checkpoint->string());
   }
   first_step_ = trainer_->steps_done();
-  seconds_before_ = training_seconds_;
+  seconds_before_ = tally_.training_seconds;
   log_.emplace(folder_.metrics_file(), first_step_);
   // A checkpoint is older than the evaluation of its step.
   if (log_->has_evaluation(first_step_)) {
-    evaluation_seconds_ =
-        log_->last_evaluation().value("time", training_seconds_ + evaluation_seconds_) - training_seconds_;
+    tally_.evaluation_seconds =
+        log_->last_evaluation().value("time", tally_.seconds()) - tally_.training_seconds;
   }
 }
 
@@ -188,7 +147,7 @@ void TrainingRun::evaluate_if_due() {
   if (!is_due(step, config_.evaluation.every, trainer_->total_steps()) || log_->has_evaluation(step)) return;
   const auto start = Clock::now();
   const auto validation = trainer_->validate([this] { return stop_requested(); });
-  evaluation_seconds_ += seconds_since(start);
+  tally_.evaluation_seconds += seconds_since(start);
   if (!validation) return;
   auto evaluation = row();
   evaluation["validation_bpb"] = validation->bits_per_byte;
@@ -208,32 +167,22 @@ void TrainingRun::checkpoint_if_due() {
 }
 
 void TrainingRun::save_checkpoint() {
-  auto state = trainer_->state();
-  const nlohmann::json metadata = {{"config_hash", folder_.config_hash()},
-                                   {"loader", std::move(state.loader)},
-                                   {"loss", last_loss_},
-                                   {"training_seconds", training_seconds_},
-                                   {"evaluation_seconds", evaluation_seconds_}};
   log_->flush();
-  bov::save_checkpoint(folder_.checkpoints(), {.step = state.step,
-                                               .model = std::move(state.model),
-                                               .optimizer = std::move(state.optimizer),
-                                               .state = {},
-                                               .metadata = metadata.dump()});
-  checkpoint_step_ = state.step;
-  prune_checkpoints(folder_.checkpoints(), config_.checkpoint.keep);
+  save_training(folder_, *trainer_, tally_, config_.checkpoint.keep);
+  checkpoint_step_ = trainer_->steps_done();
 }
 
 void TrainingRun::step() {
   const int64_t next = trainer_->steps_done() + 1;
   const int64_t total = trainer_->total_steps();
   const bool with_coefficients = is_due(next, config_.log.coefficients_every, total);
+  // Gates are means over a whole micro-batch, so the newest pass stands for the step.
   const GateRecording recording(trainer_->model(), with_coefficients);
   const auto start = Clock::now();
   const double loss = trainer_->step();
   const double seconds = seconds_since(start);
-  training_seconds_ += seconds;
-  last_loss_ = loss;
+  tally_.training_seconds += seconds;
+  tally_.loss = loss;
 
   const bool log_interval = is_due(next, config_.log.every, total);
   if (log_interval || with_coefficients) {
@@ -244,42 +193,14 @@ void TrainingRun::step() {
     if (with_coefficients) metrics["coefficients"] = value_coefficients(trainer_->model());
     log_->append(metrics);
   }
-  const double mean_seconds = (training_seconds_ - seconds_before_) / static_cast<double>(next - first_step_);
+  const double mean_seconds =
+      (tally_.training_seconds - seconds_before_) / static_cast<double>(next - first_step_);
   progress_.step({.step = next,
                   .total = total,
                   .loss = loss,
                   .tokens_per_second = static_cast<double>(trainer_->tokens_per_step()) / mean_seconds,
                   .seconds_left = mean_seconds * static_cast<double>(total - next),
                   .log_interval = log_interval});
-}
-
-nlohmann::json TrainingRun::row() const {
-  const int64_t step = trainer_->steps_done();
-  return {{"step", step},
-          {"tokens", step * trainer_->tokens_per_step()},
-          {"flops", static_cast<double>(step) * trainer_->flops_per_step()},
-          {"time", training_seconds_ + evaluation_seconds_}};
-}
-
-nlohmann::json TrainingRun::result(const char* status) const {
-  auto result = row();
-  result.erase("time");
-  result["status"] = status;
-  result["name"] = config_.name;
-  result["seed"] = config_.train.seed;
-  result["config_hash"] = folder_.config_hash();
-  result["parameters"] = count_parameters(to_gpt_options(config_, trainer_->device().type())).total();
-  result["loss"] = last_loss_;
-  for (const char* key : {"validation_bpb", "validation_loss", "validation_tokens", "validation_bytes"}) {
-    if (log_->last_evaluation().contains(key)) result[key] = log_->last_evaluation()[key];
-  }
-  result["coefficients"] = log_->last_coefficients();
-  result["training_seconds"] = training_seconds_;
-  result["evaluation_seconds"] = evaluation_seconds_;
-  if (training_seconds_ > 0) result["tokens_per_second"] = result["tokens"].get<double>() / training_seconds_;
-  result["threads"] = at::get_num_threads();
-  result["peak_memory_bytes"] = peak_memory_bytes();
-  return result;
 }
 
 TrainingOutcome TrainingRun::interrupted() {
