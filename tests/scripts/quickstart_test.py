@@ -139,6 +139,20 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(ablate("prepared.yaml", "--seeds", "1")["rows"], table["rows"])
         self.assertFalse((self.folder / "text").exists())
 
+        self.check_processes_in_one_folder()
+
+    def check_processes_in_one_folder(self):
+        """Two that start at the same time, each with a seed of its own, in a folder that has no grid yet."""
+        shutil.copytree(self.folder / "out/bov", self.folder / "both/bov")
+        programs = [subprocess.Popen([BOV, "ablate", "grid.yaml", "--out", "both", "--only", "bov", "--seeds", seed, "--json"],
+                                     cwd=self.folder, stdout=subprocess.PIPE, text=True) for seed in ("1", "2")]
+        for program in programs:
+            program.communicate()
+            self.assertEqual(program.returncode, 0)
+        table = json.loads((self.folder / "both/table.json").read_text())
+        row, = (row for row in table["rows"] if row["name"] == "bov")
+        self.assertEqual({run["seed"]: run["status"] for run in row["runs"]}, {1: "complete", 2: "complete"})
+
     def check_generation(self, run):
         def generate(checkpoint, tables):
             return json.loads(self.bov("generate", "--checkpoint", checkpoint, "--prompt", "the and of", "--tables", tables,
