@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bov/model/token_ids.h"
+
 namespace bov {
 namespace {
 
@@ -100,6 +102,7 @@ void DecodeState::append(const torch::Tensor& token_ids,
                          const std::function<torch::Tensor(const CacheKey&)>& rows) {
   TORCH_CHECK(token_ids.dim() == 2 && token_ids.size(0) == batch() && token_ids.size(1) >= 1,
               "DecodeState::append: token_ids must be [", batch(), ", 1 or more], got ", token_ids.sizes());
+  check_token_ids("DecodeState::append", token_ids, layout_.vocab_size);
   const int64_t tokens = token_ids.size(1);
   std::map<CacheKey, torch::Tensor> added;
   for (const auto& [key, cache] : caches_) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "bov/decode/cached_attention.h"
+#include "bov/model/token_ids.h"
 
 namespace bov {
 
@@ -144,10 +145,7 @@ void Decoder::check(const torch::Tensor& token_ids, const DecodeState& state) co
               "Decoder: token_ids must be int64 [", state.batch(), ", 1 or more], got ",
               token_ids.scalar_type(), " ", token_ids.sizes());
   TORCH_CHECK(state.layout() == layout_, "Decoder: the state is of another model or long_window");
-  if (!token_ids.is_cpu()) return;
-  const int64_t lowest = token_ids.min().item<int64_t>(), highest = token_ids.max().item<int64_t>();
-  TORCH_CHECK(lowest >= 0 && highest < layout_.vocab_size, "Decoder: token id ",
-              lowest < 0 ? lowest : highest, " is outside the vocabulary of ", layout_.vocab_size);
+  check_token_ids("Decoder", token_ids, layout_.vocab_size);
 }
 
 torch::Tensor Decoder::hidden_states(const torch::Tensor& token_ids, DecodeState& state) {

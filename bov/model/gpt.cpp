@@ -7,6 +7,7 @@
 
 #include "bov/model/rms_norm.h"
 #include "bov/model/softcap_cross_entropy.h"
+#include "bov/model/token_ids.h"
 
 namespace bov {
 namespace {
@@ -111,15 +112,7 @@ void GPTImpl::reset_parameters() {
 }
 
 torch::Tensor GPTImpl::embed(const torch::Tensor& token_ids) {
-  TORCH_CHECK(token_ids.dim() == 2 && token_ids.scalar_type() == torch::kInt64,
-              "GPT: token_ids must be int64 [B, T], got ", token_ids.scalar_type(), " ", token_ids.sizes());
-  // On a GPU reading them would wait for it.
-  if (token_ids.is_cpu() && token_ids.numel() > 0) {
-    const auto [lowest, highest] = token_ids.aminmax();
-    const int64_t low = lowest.item<int64_t>(), high = highest.item<int64_t>();
-    TORCH_CHECK(low >= 0 && high < options_.vocab_size, "GPT: token id ", low < 0 ? low : high,
-                " is outside the vocabulary of ", options_.vocab_size);
-  }
+  check_token_ids("GPT", token_ids, options_.vocab_size);
   return rms_norm(torch::embedding(embedding, token_ids).to(options_.compute_dtype));
 }
 

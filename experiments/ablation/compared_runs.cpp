@@ -1,6 +1,7 @@
 #include "experiments/ablation/compared_runs.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -26,10 +27,11 @@ SeedFolders seed_folders(const path& row) {
   SeedFolders found;
   for (const auto& entry : std::filesystem::directory_iterator(row)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && name.starts_with("seed-") && name.size() > 5 &&
-        name.find_first_not_of("0123456789", 5) == std::string::npos) {
-      found[std::stoll(name.substr(5))] = entry.path();
-    }
+    if (!entry.is_directory() || !name.starts_with("seed-")) continue;
+    // A name that is not how a seed is spelled, with a leading zero or too many digits, is none of the grid's.
+    int64_t seed = -1;
+    std::from_chars(name.data() + 5, name.data() + name.size(), seed);
+    if (seed >= 0 && name == "seed-" + std::to_string(seed)) found[seed] = entry.path();
   }
   return found;
 }

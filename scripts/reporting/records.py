@@ -145,6 +145,8 @@ def collect_runs(folders):
         run = read_run(folder, name, seed, config)
         while name in rows and [key for key in differences(rows[name].config, config) if key != "train.seed"]:
             name += " (other)"
+        if name in rows and any(other.seed == seed for other in rows[name].runs):
+            raise RecordError(f"{folder}: a run of {name} with seed {seed} is given already")
         run.row = name
         rows.setdefault(name, Row(name, config, [])).runs.append(run)
     grid = Grid("runs", None, None, list(rows.values()))

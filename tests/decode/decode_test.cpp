@@ -243,6 +243,11 @@ TEST_CASE("a state takes in tokens that were read elsewhere") {
           1e-11);
     CHECK_THROWS_WITH(state.append(past, [&](const CacheKey&) { return past.slice(1, 1); }),
                       Catch::Contains("; expected [2, 140"));
+    CHECK_THROWS_WITH(
+        state.append(past - 70000, [&](const CacheKey&) { return past; }),
+        Catch::Contains("DecodeState::append: token id -") && Catch::Contains("is outside the vocabulary"));
+    CHECK_THROWS_WITH(state.append(past.to(torch::kInt32), [&](const CacheKey&) { return past; }),
+                      Catch::Contains("must be int64"));
     CHECK_THROWS_WITH(state.append(past[0], [&](const CacheKey&) { return past; }),
                       Catch::Contains("token_ids must be [2, 1 or more]"));
     CHECK(state.lengths() == std::vector<int64_t>{150, 150});

@@ -234,6 +234,13 @@ class DamagedRecords(unittest.TestCase):
         with self.assertRaisesRegex(records.RecordError, "neither the folder of a grid"):
             records.read_sources([self.folder.parent])
 
+    def test_a_run_counts_once(self):
+        run = self.folder / "bov/seed-1"
+        shutil.copytree(run, self.folder / "copy")
+        for again in (run, self.folder / "copy"):
+            with self.assertRaisesRegex(records.RecordError, f"^{again}: a run of bov with seed 1 is given already"):
+                records.read_sources([run, self.folder / "t1_01_standard/seed-1", again])
+
 
 class Charts(unittest.TestCase):
     @classmethod

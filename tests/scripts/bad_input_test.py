@@ -69,7 +69,7 @@ class BadInput(unittest.TestCase):
             (["check-golden", "."], "--tolerance", ["0"], "0.000000 to 1.000000"),
             (["bench"], "--threads", ["0"], "1 to 1024"),
             (["bench"], "--repetitions", ["0"], "1 to 1000000"),
-            (["bench"], "--min-time", ["0"], "0.000001 to 3600.000000"),
+            (["bench"], "--min-time", ["0", "nan"], "0.000001 to 3600.000000"),
             (generate, "--threads", ["0"], "1 to 1024"),
             (generate, "--samples", ["0", "1000000000000000"], "1 to 65536"),
             (generate, "--max-new-tokens", ["0"], "1 to 1000000000000000"),
