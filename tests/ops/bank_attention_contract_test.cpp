@@ -123,3 +123,28 @@ TEST_CASE("bank_attention casts q alone under autocast") {
   at::autocast::set_autocast_enabled(at::kCPU, false);
   CHECK(bitwise_equal(out, cast.run()));
 }
+
+TEST_CASE("bank_attention reads tables and K caches of more than 2^31 elements", "[.large]") {
+  // int8 rows and bfloat16 keys that are never written but where they are read: 2 and 4 GiB of memory that is not touched.
+  const int64_t many = (int64_t{1} << 21) + 2, heads = 8, width = 128;
+  const at::Tensor q = at::zeros({1, 1, heads, width});
+  const at::Tensor row_scale = at::ones({many});
+  at::Tensor table = at::empty({many, heads * width}, at::kChar);
+  table[1].fill_(3);
+  table[many - 1].fill_(5);
+  for (const BankAlgorithm algorithm : {BankAlgorithm::indirect, BankAlgorithm::aggregated}) {
+    const at::Tensor ids = at::tensor({int64_t{1}, many - 1}, at::kLong).unsqueeze(0);
+    // No score differs from another, so the result is the mean of both rows.
+    const at::Tensor out = bov::ops::bank_attention(q, at::zeros({1, 2, heads, width}), table, ids,
+                                                    at::tensor({int64_t{2}}), 8, {}, row_scale, algorithm);
+    CHECK(at::equal(out, at::full({1, 1, heads, width}, 4.0f)));
+  }
+  at::Tensor keys = at::empty({1, many, heads, width}, at::kBFloat16);
+  keys.slice(1, many - 2).zero_();
+  const at::Tensor ids = at::ones({1, many}, at::kInt);
+  ids[0][many - 1] = many - 1;
+  // The query sees the last two slots alone.
+  const at::Tensor out = bov::ops::bank_attention(q, keys, table, ids, at::tensor({many}), 1, {}, row_scale,
+                                                  BankAlgorithm::automatic);
+  CHECK(at::equal(out, at::full({1, 1, heads, width}, 4.0f)));
+}
