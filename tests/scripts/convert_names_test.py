@@ -68,6 +68,7 @@ class Names(ConvertCase):
         refuse({"init/lm_head.weight": ("F32", [64, 64], head[2])},
                "'init/lm_head.weight' is [64, 64]; the config makes it [128, 32]")
         refuse({"init/lm_head.weight": ("F64", [128, 32], head[2] * 2)}, "'init/lm_head.weight' is Double", "Float")
+        refuse({"init/lm_head.weight": ("F8_E4M3", [128, 32], head[2][:128 * 32])}, "'init/lm_head.weight' is Float8_e4m3fn", "Float")
         for number in (math.nan, -math.inf):
             data = bytearray(head[2])
             for row, column in [(3, 5), (3, 7), (90, 0)]:
