@@ -58,6 +58,7 @@ class Panel:
     y_label: str
     series: list
     x_log: bool = False
+    y_log: bool = False  # in files alone
     x_ticks: list = None
     y_signed_log: bool = False  # asinh: linear near zero, logarithmic far from it, for both signs
     x_names: list = None  # names of the places 0, 1, ... of the horizontal axis

@@ -23,11 +23,13 @@ def points(measurements):
 
 def decode_chart(measurements):
     panels = []
-    for (work, windows, batch), methods in points(measurements).items():
-        series = [chart.Series(method, *zip(*sorted(values)), style=chart.style(index), points=True)
-                  for index, (method, values) in enumerate(methods.items())]
+    problems = points(measurements)
+    # A method looks the same in every panel, also in those that lack one before it.
+    looks = {method: chart.style(index) for index, method in enumerate(dict.fromkeys(name for methods in problems.values() for name in methods))}
+    for (work, windows, batch), methods in problems.items():
+        series = [chart.Series(method, *zip(*sorted(values)), style=looks[method], points=True) for method, values in methods.items()]
         title = f"{work}\n{'all long' if windows == 'L' else windows}" + (f", batch {batch}" if batch > 1 else "")
-        panels.append(chart.Panel(title, "tokens of context", "tokens per second", series, x_log=True))
+        panels.append(chart.Panel(title, "tokens of context", "tokens per second", series, x_log=True, y_log=True))
     if not panels:
         raise SystemExit("the file holds no measurement of decode")
     return chart.Chart("decode_speed", "Decoding", "Tokens a second by length of context.", panels)

@@ -78,6 +78,11 @@ def draw_panel(axis, panel):
     if panel.x_ticks:
         axis.xaxis.set_major_locator(ticker.FixedLocator(panel.x_ticks))
     axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: units(value)))
+    if panel.y_log:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        axis.yaxis.set_minor_locator(ticker.NullLocator())
     if panel.y_signed_log:
         axis.set_yscale("asinh", linear_width=1.0)
         axis.yaxis.set_major_locator(ticker.FixedLocator([-30, -10, -3, -1, 0, 1, 3, 10, 30]))

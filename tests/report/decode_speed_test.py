@@ -28,6 +28,8 @@ class DecodeSpeed(unittest.TestCase):
                          [f"{attention}\nall long", f"{attention}\nSSSL", f"{step}\nall long", f"{step}\nSSSL"])
         self.assertEqual([[series.name for series in panel.series] for panel in panels],
                          [METHODS] * 2 + [[method for method in METHODS if method != "as published"]] * 2)
+        looks = {(series.name, str(series.style)) for panel in panels for series in panel.series}
+        self.assertEqual(len(looks), len(METHODS))
         shown = [(series.x[0], series.y[0]) for panel in panels for series in panel.series]
         self.assertEqual(shown, [(2048, 1 / measured["median_seconds"]) for measured in self.measurements])
 
