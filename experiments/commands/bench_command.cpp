@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -106,11 +105,7 @@ void add_bench_command(CLI::App& app) {
       ->check(CLI::Range(1, 1'000'000));
   command->add_option("--min-time", arguments->precision.min_seconds, "Seconds of each turn at least")
       ->capture_default_str()
-      ->check(CLI::Range(1e-6, 3600.0))
-      ->check([](const std::string& text) {  // a range lets NaN through
-        return std::isnan(std::stod(text)) ? "Value " + text + " not in range 0.000001 to 3600.000000"
-                                           : std::string();
-      });
+      ->check(real_between(1e-6, 3600.0));
   command->add_option("--json", arguments->json,
                       "Write every number, with the environment, to this file, after each problem anew");
   command->add_flag("--list", arguments->list, "Print the names of the problems and time nothing");

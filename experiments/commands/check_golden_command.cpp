@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "experiments/commands/commands.h"
+#include "experiments/commands/option_checks.h"
 #include "experiments/golden/golden_check.h"
 #include "experiments/report/text_table.h"
 
@@ -99,7 +100,7 @@ void add_check_golden_command(CLI::App& app) {
   command
       ->add_option("--tolerance", arguments->tolerance,
                    "Largest relative error of a tensor group (default: 1e-6 in float64, 2e-3 in float32)")
-      ->check(CLI::Range(1e-16, 1.0));
+      ->check(real_between(1e-16, 1.0));
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { check(*arguments); });
 }

@@ -16,6 +16,7 @@
 #include "experiments/config/run_options.h"
 #include "experiments/generate/text_generation.h"
 #include "experiments/runtime.h"
+#include "experiments/train/run_folder.h"
 
 namespace bov::experiments {
 namespace {
@@ -127,13 +128,13 @@ void add_generate_command(CLI::App& app) {
   command
       ->add_option("--temperature", generate.sampling.temperature,
                    "Divides the logits; 0: always the likeliest token")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(real_between(0.0, 1000.0))
       ->capture_default_str();
   command->add_option("--top-k", generate.sampling.top_k, "Only the k likeliest tokens; 0: all")
       ->check(count_from(0))
       ->capture_default_str();
   command->add_option("--top-p", generate.sampling.top_p, "Only the likeliest tokens of this probability")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(real_between(0.0, 1.0))
       ->capture_default_str();
   command
       ->add_option("--prefill-chunk", generate.prefill_chunk,

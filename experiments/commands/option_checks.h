@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -22,6 +23,19 @@ inline CLI::Validator validation_share() {
 /// From `lowest` to 10^15, more than anybody has tokens or bytes of text.
 inline CLI::Validator count_from(int64_t lowest) {
   return CLI::Range(lowest, int64_t{1'000'000'000'000'000});
+}
+
+/// A real number in the range. CLI11's own check lets NaN through.
+inline CLI::Validator real_between(double lowest, double highest) {
+  CLI::Range range(lowest, highest);
+  const std::string bounds = std::to_string(lowest) + " to " + std::to_string(highest);
+  return CLI::Validator(
+      [range, bounds](std::string& text) {
+        const std::string problem = range(text);
+        return problem.empty() && std::isnan(std::stod(text)) ? "Value " + text + " not in range " + bounds
+                                                              : problem;
+      },
+      range.get_description());
 }
 
 inline CLI::Validator seed_number() {

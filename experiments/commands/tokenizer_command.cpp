@@ -70,7 +70,7 @@ void add_tokenizer_command(CLI::App& app) {
   command
       ->add_option("--character-coverage", arguments->training.character_coverage,
                    "Share of the characters that get a piece of their own")
-      ->check(CLI::Range(0.9, 1.0))
+      ->check(real_between(0.9, 1.0))
       ->capture_default_str();
   command
       ->add_option("--validation-per-mille", arguments->training.validation_per_mille,
