@@ -11,13 +11,11 @@ namespace {
 
 /// Ids of another tokenizer mean nothing to the model.
 void check_tokenizer(const std::filesystem::path& run_folder, const DataFolder& data) {
-  const nlohmann::json recorded = recorded_data(run_folder);
-  const auto trained =
-      recorded.is_object() ? recorded.value("tokenizer", nlohmann::json()) : nlohmann::json();
+  const auto recorded = recorded_tokenizer(run_folder);
   const auto given = data.identity().at("tokenizer");
-  if (trained.is_null() || trained == given) return;
-  throw std::runtime_error(run_folder.string() + " was trained with tokenizer " + trained.dump() +
-                           ", but the data are of tokenizer " + given.dump());
+  if (!recorded || *recorded == given) return;
+  throw std::runtime_error(run_folder.string() + " was trained with tokenizer \"" + *recorded +
+                           "\", but the data are of tokenizer " + given.dump());
 }
 
 }  // namespace

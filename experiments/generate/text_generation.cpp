@@ -18,17 +18,6 @@ double per_second(int64_t tokens, double seconds) {
 
 }  // namespace
 
-std::optional<std::string> recorded_tokenizer(const std::filesystem::path& run_folder) {
-  const nlohmann::json data = recorded_data(run_folder);
-  const auto tokenizer = data.find("tokenizer");
-  if (data.is_null() || (data.is_object() && tokenizer == data.end())) return std::nullopt;
-  if (!data.is_object() || !tokenizer->is_string()) {
-    throw std::runtime_error((run_folder / kRunEnvironmentFile).string() +
-                             " is damaged: expected a tokenizer's hash as text under \"data\"");
-  }
-  return tokenizer->get<std::string>();
-}
-
 Tokenizer run_tokenizer(const RunCheckpoint& run, const std::optional<std::filesystem::path>& folder) {
   const auto path = folder.value_or(std::filesystem::path(run.config.data.shards) / kTokenizerFolder);
   Tokenizer tokenizer = Tokenizer::load(path);

@@ -15,10 +15,6 @@
 /// Text in, text out, by the checkpoint of a run.
 namespace bov::experiments {
 
-/// The hash of the tokenizer of the run's data (environment.json); empty if it has recorded none. Throws std::runtime_error
-/// naming the file if it is damaged.
-std::optional<std::string> recorded_tokenizer(const std::filesystem::path& run_folder);
-
 /// The tokenizer that the run was trained with, from `folder` or else from the run's data. A run that has recorded
 /// none takes any. Throws std::runtime_error if it is missing, if the run recorded another one's
 /// hash, or if its vocabulary does not fit the model.

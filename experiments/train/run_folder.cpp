@@ -100,6 +100,17 @@ nlohmann::json recorded_data(const std::filesystem::path& folder) {
   return environment ? environment->value(kData, nlohmann::json()) : nlohmann::json();
 }
 
+std::optional<std::string> recorded_tokenizer(const std::filesystem::path& run_folder) {
+  const nlohmann::json data = recorded_data(run_folder);
+  const auto tokenizer = data.find("tokenizer");
+  if (data.is_null() || (data.is_object() && tokenizer == data.end())) return std::nullopt;
+  if (!data.is_object() || !tokenizer->is_string()) {
+    throw std::runtime_error((run_folder / kRunEnvironmentFile).string() +
+                             " is damaged: expected a tokenizer's hash as text under \"data\"");
+  }
+  return tokenizer->get<std::string>();
+}
+
 std::filesystem::path run_folder_of(const std::filesystem::path& path) {
   const auto absolute = std::filesystem::weakly_canonical(path);
   for (const auto& folder : {absolute, absolute.parent_path().parent_path()}) {

@@ -55,6 +55,10 @@ class RunFolder {
 /// std::runtime_error naming a damaged file.
 nlohmann::json recorded_data(const std::filesystem::path& folder);
 
+/// The hash of the tokenizer of the run's data (environment.json); empty if it has recorded none. Throws std::runtime_error
+/// naming the file if it is damaged.
+std::optional<std::string> recorded_tokenizer(const std::filesystem::path& run_folder);
+
 /// The run's folder that `path` is, or that the checkpoint `path` lies in. Throws std::runtime_error if it is neither.
 std::filesystem::path run_folder_of(const std::filesystem::path& path);
 

@@ -14,6 +14,7 @@
 #include "experiments/staged_folder.h"
 #include "experiments/tokenizer/tokenizer_files.h"
 #include "experiments/tokenizer/tokenizer_training.h"
+#include "experiments/train/run_folder.h"
 #include "support/catch.h"
 #include "support/temporary_folder.h"
 
