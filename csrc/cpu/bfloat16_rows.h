@@ -23,8 +23,9 @@ BOV_ALWAYS_INLINE void scale_bfloat16(const c10::BFloat16* in,
                                       c10::BFloat16* out,
                                       int64_t count) {
   using Word = uint32_t __attribute__((may_alias, aligned(2)));
-  const auto* __restrict from = reinterpret_cast<const Word*>(in);
-  auto* __restrict to = reinterpret_cast<Word*>(out);
+  // Not auto, which drops the attributes: rows may start at any bfloat16.
+  const Word* __restrict from = reinterpret_cast<const Word*>(in);
+  Word* __restrict to = reinterpret_cast<Word*>(out);
   for (int64_t i = 0; i < count / 2; ++i) {
     const uint32_t word = from[i];
     const uint32_t low = bfloat16_in_upper_half(scale * std::bit_cast<float>(word << 16));
