@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import dictionaries
+import games
 import readers
 from filters import is_documentation, is_prose
 from readers import Reader
@@ -33,6 +34,8 @@ def _manual(package: str, quality: str, licence: str, read: Reader, shortest: in
 
 _ENTRY = 80  # bytes of a dictionary entry that is worth keeping
 _OTHER_LANGUAGES = r"[._/-](ca|cs|de|es|fr|hu|it|ja|ko|nl|pl|pt|ru|sv|uk|vi|zh)([._/-]|_[A-Z]{2})"
+
+_CAMPAIGNS = "did dm dw ei httt l low nr sof sota sotbe thot trow tsg utbs".split()  # of The Battle for Wesnoth
 
 QUICK = [
     _prose("r-cran-janeaustenr", "A", "public domain", readers.r_books("janeaustenr")),
@@ -94,9 +97,18 @@ CORE = QUICK + [
 FULL = CORE + [
     _prose("golang-1.19-src", "A", "public domain", readers.books(r"testdata/Isaac\.Newton-Opticks\.txt$")),
     _manual("sword-comm-scofield", "A", "public domain", module_chapters),
+    _prose("endless-sky-data", "A", "GPL-3+", games.endless_sky, _ENTRY),
+    _prose("cataclysm-dda-data", "A", "CC-BY-SA-3.0", games.cataclysm, _ENTRY),
+    *(_prose(f"wesnoth-1.16-{campaign}", "A", "GPL-2+", games.wesnoth, _ENTRY) for campaign in _CAMPAIGNS),
     _manual("r-bioc-go.db", "B", "Artistic-2.0, CC-BY", dictionaries.gene_ontology, _ENTRY),
     _manual("debian-handbook", "C", "GPL-2+ or CC-BY-SA-3.0", readers.html(r"html/en-US/.*\.html$")),
     _manual("debian-faq", "C", "GPL-2+", readers.html(r"\.html$", _OTHER_LANGUAGES)),
+    _manual("debian-history", "C", "GPL-2+", readers.html(r"\.en\.html$")),
+    _manual("debian-edu-doc-en", "C", "GPL-2+", readers.html()),
+    _manual("aptitude-doc-en", "C", "GPL-2+", readers.html(r"html/en/.*\.html$")),
+    _manual("apt-doc", "C", "GPL-2+", readers.html(r"/(guide|offline)\.html/.*\.html$")),
+    _manual("live-manual-html", "C", "GPL-3+", readers.html(r"\.en\.html$")),
+    _manual("gimp-help-en", "C", "GFDL-1.2+", readers.html(r"/en/.*\.html$")),
     _manual("debian-kernel-handbook", "C", "GPL-2+", readers.html()),
     _manual("maint-guide", "C", "GPL-2+", readers.html(r"\.html$", _OTHER_LANGUAGES)),
     _manual("debmake-doc", "C", "MIT", readers.html(r"\.html$", _OTHER_LANGUAGES)),
@@ -123,6 +135,7 @@ FULL = CORE + [
             r"print\.html",
         ),
     ),
+    _manual("lintian", "D", "GPL-2+", readers.html(r"lintian\.html$")),
     _manual("erlang-doc", "D", "Apache-2.0", readers.html()),
     _manual("racket-doc", "D", "LGPL-3+", readers.html()),
     _manual("ada-reference-manual-2012", "D", "ARM, GPL-3+", readers.html()),

@@ -15,10 +15,12 @@ sys.path.insert(0, str(SCRIPTS / "corpus"))
 
 from duplicates import DuplicateFinder  # noqa: E402
 from filters import is_documentation, is_prose  # noqa: E402
+from games import cataclysm, endless_sky, wesnoth  # noqa: E402
 from manual_pages import man_paragraphs, pod_paragraphs  # noqa: E402
 from markup import markup_paragraphs  # noqa: E402
 from plain_text import book_chapters, wrapped_paragraphs  # noqa: E402
 from r_data import read_objects  # noqa: E402
+from sources import PROFILES  # noqa: E402
 from sword import module_chapters  # noqa: E402
 
 SENTENCE = "The reader of this page may see that it is a sentence which has no code in it and is as long as it must be."
@@ -144,6 +146,43 @@ def check_sword(folder: Path):
     )
 
 
+# --- games ------------------------------------------------------------------------------------------------------------------
+
+
+def check_games(folder: Path):
+    def write(name, text):
+        path = folder / "usr/share/games" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    write(
+        "wesnoth/1.cfg",
+        '[message]\n speaker=one\n message=_"He said ""go"" " + _"and <b>went</b>.\n\nTo $name, who stayed."\n'
+        '[/message]\nimage="a very long name of a file"\nstory= _ "It began long ago."\n',
+    )
+    assert list(wesnoth(folder)) == [['He said "go" and went.', "It began long ago."]], list(wesnoth(folder))
+
+    description = "A planet that nobody visits, and where it always rains."
+    write(
+        "endless-sky/data/a.txt",
+        "# licence\nmission one\n\ton offer\n\t\t`You land.`\n\t\t`\t(Leave <ship>.)`\n\t\t`It rains.`\n"
+        f'planet two\n\tdescription "{description}"\n\tdescription "short"\n',
+    )
+    assert list(endless_sky(folder)) == [["You land.", "It rains."], [description]], list(endless_sky(folder))
+
+    sentence = "This thing is of no use to you, but it may be to somebody else."
+    write("cataclysm-dda/json/b.json", json.dumps([{"id": "x", "//": sentence, "name": {"str": f"<color_red>{sentence}</color>"}}]))
+    assert list(cataclysm(folder)) == [[sentence]], list(cataclysm(folder))
+
+
+def check_profiles():
+    quick, core, full = ([source.package for source in PROFILES[name]] for name in ("quick", "core", "full"))
+    assert core[: len(quick)] == quick and full[: len(core)] == core, "a larger profile begins with the smaller one"
+    assert len(set(full)) == len(full)
+    usage = (SCRIPTS / "fetch_corpus").read_text()
+    assert f"of {len(core)} packages" in usage and f"of {len(full) - len(core)} more" in usage, "the usage counts other packages"
+
+
 # --- the whole script -------------------------------------------------------------------------------------------------------
 
 APT_GET = """#!/bin/sh
@@ -235,8 +274,9 @@ def main():
     check_manual_pages()
     check_filters()
     check_duplicates()
+    check_profiles()
     with tempfile.TemporaryDirectory() as name:
-        for check in (check_r_data, check_sword, check_script):
+        for check in (check_r_data, check_sword, check_games, check_script):
             folder = Path(name) / check.__name__
             folder.mkdir()
             check(folder)
