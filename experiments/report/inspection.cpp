@@ -130,6 +130,7 @@ std::string to_table(const std::vector<Inspection>& inspections) {
                    {"values"},
                    {"layers"},
                    {"parameters", Align::right},
+                   {"published", Align::right},
                    {"banks", Align::right},
                    {"FLOPs/token", Align::right},
                    {"steps", Align::right},
@@ -142,10 +143,10 @@ std::string to_table(const std::vector<Inspection>& inspections) {
     const RunConfig& config = inspection.config;
     table.rows.push_back(
         {config.name, value_formula(config.value), target_layers_text(config.value, config.model.n_layer),
-         grouped(inspection.parameters.total()), grouped(inspection.parameters.banks),
-         grouped(inspection.flops_per_token), grouped(inspection.steps), grouped(inspection.tokens),
-         mebibytes_text(training_bytes(inspection.memory)), mebibytes_text(inspection.memory.value_cache),
-         mebibytes_text(inspection.memory.value_cache_saved)});
+         grouped(inspection.parameters.total()), grouped(inspection.parameters.total_as_published()),
+         grouped(inspection.parameters.banks), grouped(inspection.flops_per_token), grouped(inspection.steps),
+         grouped(inspection.tokens), mebibytes_text(training_bytes(inspection.memory)),
+         mebibytes_text(inspection.memory.value_cache), mebibytes_text(inspection.memory.value_cache_saved)});
   }
   return render_terminal(table);
 }

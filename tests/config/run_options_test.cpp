@@ -122,8 +122,10 @@ TEST_CASE("inspection of a run and of a grid") {
   CHECK_THAT(text, Contains("745,537,536") && Contains("2,012,217,344") && Contains("MiB of memory on cpu"));
   const std::string table = to_table({inspection, inspection});
   CHECK(std::count(table.begin(), table.end(), '\n') == 4);
-  CHECK_THAT(table,
-             Contains("bov  γ·E_V[i]  8-11    233,570,333  100,663,296  745,537,536  3,838  2,012,217,344"));
+  CHECK_THAT(
+      table,
+      Contains(
+          "bov  γ·E_V[i]  8-11    233,570,333  235,929,629  100,663,296  745,537,536  3,838  2,012,217,344"));
 }
 
 }  // namespace bov::experiments

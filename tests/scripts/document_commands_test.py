@@ -123,6 +123,18 @@ class DocumentCommands(unittest.TestCase):
 
 
 class ResultPages(unittest.TestCase):
+    def test_the_readme_shows_the_rows_of_the_grid(self):
+        def tables(document):
+            """The cells of each line of its first table, by the names of the columns."""
+            lines = [line for line in document.read_text().split("\n## Where")[0].splitlines() if line.startswith("| ")]
+            header, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+            return header, [dict(zip(header, row)) for row in rows if not row[0].startswith("-")]
+
+        columns, shown = tables(ROOT / "README.md")
+        _, recorded = tables(ROOT / "docs/results/cpu_table1.md")
+        self.assertEqual(len(shown), 18)
+        self.assertEqual(shown, [{name: row[name] for name in columns} for row in recorded[: len(shown)]])
+
     def test_tables_and_findings_are_those_of_the_records(self):
         """docs/results/NAME.md against the records of runs in docs/results/NAME, where there are some."""
         checked = 0

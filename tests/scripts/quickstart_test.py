@@ -8,6 +8,7 @@ The grid is experiments/configs/quickstart.yaml with a small model and budget.
 import json
 import os
 import pathlib
+import pty
 import random
 import re
 import shutil
@@ -103,6 +104,9 @@ class Quickstart(unittest.TestCase):
         again = json.loads(self.bov("ablate", "grid.yaml", "--out", "out", "--jobs", "2", "--json"))
         self.assertEqual(again, table)
         self.assertEqual(max(path.stat().st_mtime_ns for path in (self.folder / "out").rglob("metrics.jsonl")), newest)
+        environment = json.loads((self.folder / "out/bov/seed-1/environment.json").read_text())
+        self.assertEqual(environment["threads"], max(1, os.cpu_count() // 2), "two rows side by side share the threads")
+        self.check_progress(self.folder / "out/bov/seed-1/config.yaml")
         self.check_generation(self.folder / "out/bov/seed-1")
         self.check_the_folder_loses_nothing(names)
 
@@ -152,6 +156,27 @@ class Quickstart(unittest.TestCase):
         table = json.loads((self.folder / "both/table.json").read_text())
         row, = (row for row in table["rows"] if row["name"] == "bov")
         self.assertEqual({run["seed"]: run["status"] for run in row["runs"]}, {1: "complete", 2: "complete"})
+
+    def check_progress(self, config):
+        """A bar on a terminal, lines elsewhere."""
+        command = [BOV, "train", config, "--threads", "1", "--run-dir"]
+        lines = subprocess.run([*command, "piped"], cwd=self.folder, capture_output=True, text=True, check=True).stderr
+        progress = r"step \d+/\d+  loss [\d.]+ .* tokens/s  \d+s left"
+        self.assertRegex(lines, progress)
+        self.assertNotIn("\r", lines)
+
+        terminal, stderr = pty.openpty()
+        with subprocess.Popen([*command, "terminal"], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=stderr) as program:
+            os.close(stderr)
+            shown = b""
+            try:
+                while piece := os.read(terminal, 4096):
+                    shown += piece
+            except OSError:  # the program has closed the terminal
+                pass
+        os.close(terminal)
+        self.assertEqual(program.returncode, 0)
+        self.assertRegex(shown.decode(), r"\r\[#+\.*\] " + progress)
 
     def check_generation(self, run):
         def generate(checkpoint, tables):

@@ -1,5 +1,6 @@
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <csignal>
 #include <map>
 #include <numbers>
@@ -48,6 +49,21 @@ void check_same_run(const fs::path& run, const fs::path& straight, int64_t steps
   CHECK(metadata["loader"] == nlohmann::json::parse(load_checkpoint(straight / last).metadata)["loader"]);
   CHECK(log_rows(run) == log_rows(straight));
   CHECK(result_without_timing(run) == result_without_timing(straight));
+}
+
+/// Losses and rates every log.every steps, coefficients every log.coefficients_every steps.
+void check_log(const std::vector<nlohmann::json>& rows, const RunConfig& config) {
+  for (const int64_t step : {config.log.every, config.log.coefficients_every}) {
+    INFO("step " << step);
+    const auto row = std::ranges::find_if(rows, [&](const auto& row) { return row["step"] == step; });
+    REQUIRE(row != rows.end());
+    CHECK((*row)["tokens"] == step * config.train.tokens_per_step);
+    CHECK((*row)["flops"].get<double>() > 0);
+    CHECK((*row)["loss"].get<double>() > 0);
+    CHECK((*row)["rates"].contains("matrix"));
+    CHECK(row->contains("coefficients") == (step == config.log.coefficients_every));
+  }
+  CHECK(std::ranges::none_of(rows, [](const auto& row) { return row["step"] == 1; }));
 }
 
 }  // namespace
@@ -160,6 +176,7 @@ TEST_CASE("a killed or stopped run ends as a straight one") {
   CHECK(rows.front().contains("validation_bpb"));
   CHECK(rows.back()["step"] == kSteps);
   CHECK(rows.back()["validation_bpb"] < 0.7 * rows.front()["validation_bpb"].get<double>());
+  check_log(rows, config);
 
   SECTION("killed twice") {
     TrainProgram killed("killed", config);
@@ -192,6 +209,13 @@ TEST_CASE("a killed or stopped run ends as a straight one") {
     stopped.command() = command;
     REQUIRE(stopped.run().succeeded());
     check_same_run(stopped.folder(), straight.folder(), kSteps);
+  }
+  SECTION("stopped at the keyboard") {
+    TrainProgram interrupted("interrupted", config);
+    CHECK(interrupted.run_until(10, SIGINT).status == 128 + SIGINT);
+    CHECK_THAT(interrupted.log(), Contains("stopped by SIGINT after step"));
+    REQUIRE(interrupted.run().succeeded());
+    check_same_run(interrupted.folder(), straight.folder(), kSteps);
   }
   SECTION("another config") {
     config.train.seed = 43;
@@ -251,6 +275,24 @@ TEST_CASE("a coefficient of each head is logged by head") {
   const auto layer = value_coefficients(trainer.model()).at("2");
   CHECK(layer.size() == 2);
   CHECK(layer.at("gamma_0") != layer.at("gamma_1"));
+}
+
+TEST_CASE("both coefficients of a sum and the mean of a gate are logged") {
+  auto config = tiny_config(10);
+  config.value.combine = ValueCombine::add;
+  const auto data = DataFolder::open(data_path());
+  const auto names = [&] {
+    Trainer trainer(config, data, c10::kCPU);
+    const GateRecording recording(trainer.model(), true);
+    trainer.step();
+    const auto layer = value_coefficients(trainer.model()).at("2");
+    std::vector<std::string> found;
+    for (const auto& [name, value] : layer.items()) found.push_back(name);
+    return found;
+  };
+  CHECK(names() == std::vector<std::string>{"alpha", "beta"});
+  config.value.coefficient = ValueCoefficient::gated();
+  CHECK(names() == std::vector<std::string>{"gate_mean", "gate_std"});
 }
 
 }  // namespace bov::experiments

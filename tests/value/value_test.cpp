@@ -1,5 +1,8 @@
+#include <ATen/record_function.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
+
+#include <string_view>
 
 #include "bov/model/gpt.h"
 #include "bov/model/rms_norm.h"
@@ -128,6 +131,32 @@ TEST_CASE("a mixer computes the formula of its axes") {
         spec.combine == ValueCombine::replace ? b * source : a * projected(inputs.hidden) + b * source;
     // One matmul in place of two reorders sums of 12 products.
     CHECK(relative_error(mixer->forward(inputs), expected) < 1e-14);
+  }
+}
+
+TEST_CASE("a sum with the embedding's projection is one matmul") {
+  static int projections;
+  const auto f64 = torch::TensorOptions(torch::kFloat64);
+  ValueInputs inputs;
+  inputs.hidden = torch::randn({2, 5, 12}, f64);
+  inputs.x0 = torch::randn({2, 5, 12}, f64);
+  for (const auto& coefficient : {ValueCoefficient::fixed(0.5), ValueCoefficient::learned()}) {
+    INFO(to_string(coefficient));
+    ValueMixer mixer(
+        ValueMixerOptions(12, 3, 4)
+            .vocab_size(9)
+            .spec({.combine = ValueCombine::add, .coefficient = coefficient, .source = "embedding"})
+            .parameter_dtype(torch::kFloat64));
+    projections = 0;
+    const auto handle =
+        at::addThreadLocalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function)
+                                                                  -> std::unique_ptr<at::ObserverContext> {
+                                     projections += std::string_view(function.name()) == "aten::linear";
+                                     return nullptr;
+                                   }).scopes({at::RecordScope::FUNCTION}));
+    mixer->forward(inputs);
+    at::removeCallback(handle);
+    CHECK(projections == 1);
   }
 }
 
