@@ -17,6 +17,7 @@ import os
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,9 @@ def main() -> None:
     parser.add_argument("--base-url", default=DATA_SET, help="a mirror of the data set")
     parser.add_argument("--download-only", action="store_true", help="fetch the files, write no documents")
     arguments = parser.parse_args()
+    address = urllib.parse.urlsplit(arguments.base_url)
+    if address.scheme not in ("http", "https", "file") or not (address.netloc or address.scheme == "file"):
+        parser.error(f"--base-url is {arguments.base_url!r}; expected an address that begins with http://HOST or https://HOST")
     sys.stdout.reconfigure(encoding="utf-8")
     fetch(arguments.shards, arguments.folder, arguments.base_url.rstrip("/"), arguments.download_only)
 

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -56,6 +57,11 @@ void print_manifest(const nlohmann::json& manifest, bool json) {
 }
 
 void build(const BuildArguments& arguments) {
+  std::error_code absent;
+  if (std::filesystem::equivalent(arguments.output, arguments.building.tokenizer, absent)) {
+    throw std::runtime_error("--output '" + arguments.output +
+                             "' is the tokenizer's folder; expected another one");
+  }
   DocumentReader documents(arguments.inputs, arguments.reading);
   print_manifest(build_data(documents, arguments.building, arguments.output), arguments.json);
 }

@@ -64,7 +64,9 @@ void add_tokenizer_command(CLI::App& app) {
                    "Ids: bos, 256 bytes and the learned pieces")
       ->check(CLI::Range(kSmallestVocabulary + 1, kLargestVocabulary))
       ->capture_default_str();
-  command->add_option("--max-bytes", arguments->training.max_bytes, "Learn from this much text at most")
+  command
+      ->add_option("--max-bytes", arguments->training.max_bytes,
+                   "Read no further document once this much text was read")
       ->check(count_from(1))
       ->capture_default_str();
   command

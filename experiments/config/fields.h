@@ -106,7 +106,7 @@ void visit_fields(T& data, auto&& visit) {
   visit(Field{"packing", one_of({"best_fit", "as_published"}),
               "as_published lets documents longer than a sequence pile up in the buffer"},
         data.packing);
-  visit(Field{"buffer_documents", at_least(1), "documents to choose from when a row is packed"},
+  visit(Field{"buffer_documents", between(1, 1e6), "documents to choose from when a row is packed"},
         data.buffer_documents);
 }
 

@@ -48,7 +48,12 @@ YamlMapping YamlMapping::read_file(const std::filesystem::path& file) {
     throw ConfigError(file, 1, "the file cannot be opened");
   }
   try {
-    return {file, "", YAML::Load(stream), 1};
+    const std::vector<YAML::Node> documents = YAML::LoadAll(stream);
+    if (documents.size() > 1) {
+      throw ConfigError(file, line_of_mark(documents[1].Mark()),
+                        "a second YAML document begins; expected one mapping");
+    }
+    return {file, "", documents.empty() ? YAML::Node() : documents.front(), 1};
   } catch (const YAML::Exception& error) {
     throw ConfigError(file, line_of_mark(error.mark), "not YAML: " + error.msg);
   }

@@ -57,7 +57,8 @@ void check_index(const std::filesystem::path& path, std::span<const uint64_t> en
 
 struct TokenShard::Mapping {
   explicit Mapping(const std::filesystem::path& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // Without O_NONBLOCK, opening a pipe would wait for a writer.
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) fail(path, std::string("cannot open it: ") + std::strerror(errno));
     struct stat status {};
     const bool known = ::fstat(descriptor, &status) == 0;
@@ -68,6 +69,7 @@ struct TokenShard::Mapping {
     }
     const std::string reason = std::strerror(errno);
     ::close(descriptor);
+    if (known && !S_ISREG(status.st_mode)) fail(path, "it is no regular file");
     if (known && bytes < sizeof(ShardHeader)) {
       fail(path, "it has " + std::to_string(bytes) +
                      " bytes, too few for a header; it is truncated or no token shard");

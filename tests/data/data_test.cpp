@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <zlib.h>
 
@@ -302,6 +303,9 @@ TEST_CASE("a damaged, truncated or foreign shard names the file and the fault") 
   };
   CHECK_THROWS_WITH(open_changed("%PDF" + bytes),
                     Contains("train-00000.tokens: this is no token shard (wrong magic)"));
+  const std::filesystem::path pipe = copy / "pipe.tokens";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(TokenShard::open(pipe), Contains("it is no regular file"));
   CHECK_THROWS_WITH(open_changed(bytes.substr(0, 40)), Contains("it has 40 bytes, too few for a header"));
   CHECK_THROWS_WITH(open_changed(bytes.substr(0, bytes.size() - 1)), Contains("it is truncated"));
   CHECK_THROWS_WITH(open_changed(bytes + "x"), Contains("its header promises") && !Contains("truncated"));

@@ -145,6 +145,9 @@ def make_shards(pyarrow):
 
 
 def check_documents(folder: Path, url: str, pyarrow, program: str | None):
+    for address in ("foo", "http://"):
+        result = run([sys.executable, SCRIPT, "--shards", "0", "--base-url", address])
+        assert result.returncode == 2 and f"--base-url is '{address}'" in result.stderr, result.stderr
     texts = make_shards(pyarrow)
     command = [sys.executable, SCRIPT, "--shards", "0-1", "--folder", folder / "climbmix", "--base-url", url]
     result = run(command)

@@ -137,6 +137,8 @@ class BadInput(unittest.TestCase):
         self.check_refused(["train", self.write("nodata.yaml", RUN)], "data.shards is empty", "bov data build")
         huge = self.write("huge.yaml", RUN.replace("n_layer: 2", "n_layer: 1e15"))
         self.check_refused(["inspect", huge], "huge.yaml:1: model", "n_layer is 1000000000000000")
+        two = self.write("two.yaml", RUN + "\n---\nname: other\n")
+        self.check_refused(["inspect", two], "two.yaml:", "a second YAML document begins")
         self.check_refused(["inspect", self.write("deep.yaml", "a: " + "[" * 100000)], "deep.yaml")
 
     def test_tokenizers_without_text(self):

@@ -79,6 +79,10 @@ class Quickstart(unittest.TestCase):
                  "--validation-per-mille", "100")
         self.bov("data", "build", "--tokenizer", "tokenizer", "--input", "text.jsonl", "--output", "shards",
                  "--validation-per-mille", "100")
+        result = subprocess.run([BOV, "data", "build", "--tokenizer", "tokenizer", "--input", "text.jsonl", "--output", "tokenizer"],
+                                cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--output 'tokenizer' is the tokenizer's folder", result.stderr)
         (self.folder / "grid.yaml").write_text(small_grid("shards"))
 
         table = json.loads(self.bov("ablate", "grid.yaml", "--out", "out", "--jobs", "2", "--json"))
