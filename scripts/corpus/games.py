@@ -20,7 +20,7 @@ def wesnoth(package: Path) -> Iterator[list[str]]:
         for match in spoken.finditer(read_text(path)):
             text = "".join(re.findall(r'"((?:[^"]|"")*)"', match.group(1))).replace('""', '"')
             blocks = re.split(r"\n\s*\n", re.sub(r"<[^>]+>|\{[^}]*\}", "", text))
-            paragraphs += [tidy(block) for block in blocks if "$" not in block and len(tidy(block)) >= 12]
+            paragraphs += [block for block in map(tidy, blocks) if "$" not in block and len(block) >= 12]
         if paragraphs:
             yield paragraphs
 
